@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file What the compiler must offer, and the few macros of the library. Every other header includes this one first.
+#pragma once
+
+#include <pagoda/version.hpp>
+
+#if defined(__CUDACC__) && (__CUDACC_VER_MAJOR__ < 12)
+#error "Pagoda needs CUDA 12 or newer for C++20 device code: use a newer nvcc."
+#endif
+#if __cplusplus < 202002L
+#error "Pagoda needs C++20: compile with -std=c++20 (CMake: target_compile_features(... cxx_std_20))."
+#endif
+#if !defined(__GNUC__)
+#error "Pagoda needs g++ 12, clang++ 14 or nvcc over one of them: it uses GCC's vector extensions."
+#endif
+
+/// Marks a function that kernels call too. Bodies are the same for host and device.
+#if defined(__CUDACC__)
+#define PAGODA_HOST_DEVICE __host__ __device__
+#else
+#define PAGODA_HOST_DEVICE
+#endif
+
+#define PAGODA_ALWAYS_INLINE inline __attribute__((always_inline))
+
+/// Marks the cold end of a check: throwing stays out of the hot path's instructions.
+#define PAGODA_COLD [[noreturn]] __attribute__((noinline, cold))
+
+/// Names the inline namespace of bodies whose machine code depends on the target's vector unit, so that objects built
+/// with different flags link into one program without mixing their bodies. The unit counts as a whole: AVX2 with FMA and
+/// F16C, as every processor since 2013 has them, or nothing of it.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__FMA__) && defined(__F16C__)
+#define PAGODA_ISA avx512
+#define PAGODA_HAS_AVX2 1
+#define PAGODA_HAS_AVX512 1
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define PAGODA_ISA avx2
+#define PAGODA_HAS_AVX2 1
+#define PAGODA_HAS_AVX512 0
+#else
+#define PAGODA_ISA plain
+#define PAGODA_HAS_AVX2 0
+#define PAGODA_HAS_AVX512 0
+#endif

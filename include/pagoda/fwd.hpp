@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file Forward declarations, and every template default, once.
+#pragma once
+
+#include <cstdint>
+
+#include <pagoda/config.hpp>
+
+namespace pagoda {
+
+struct half;
+struct bfloat16;
+
+template <class T>
+struct identity;
+struct int8_per_token;
+
+struct heads_tokens_dim;
+struct tokens_heads_dim;
+
+class host_memory;
+class borrowed_memory;
+
+/// Option of cache<...>: tokens of a block.
+template <std::int32_t Tokens>
+struct block_size;
+
+class sequence;
+class step;
+class block_manager;
+
+template <class KeyQuantizer, class ValueQuantizer>
+struct cache_view;
+
+template <class KeyQuantizer = identity<half>, class ValueQuantizer = KeyQuantizer, class Layout = heads_tokens_dim,
+          class Memory = host_memory>
+class block_storage;
+
+template <class KeyQuantizer = identity<half>, class ValueQuantizer = KeyQuantizer, class Layout = heads_tokens_dim,
+          class BlockSize = block_size<16>, class Memory = host_memory>
+class basic_cache;
+
+}  // namespace pagoda

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file The quantizer concept: how the elements of one head vector become codes of a few bits, and back.
+///
+/// A quantizer is a small struct with static members only:
+///
+///     struct my_int8 {
+///       static constexpr std::string_view name = "my_int8";       // for flags, errors and file headers
+///       static constexpr int bits = 8;                            // of one code: 4, 8, 16 or 32
+///       static constexpr int group = 0;                           // lanes that share a scale; 0: the whole row
+///       using scale_type = pagoda::linear_scale<float>;           // or no_scale, or affine_scale<T>
+///       static scale_type fit(pagoda::row_stats);                 // the scale of a row (or group), from its min and max
+///       static std::uint32_t encode(float, scale_type);           // the code of one element
+///       static float codeword(std::uint32_t code);                // value = scale * codeword(code) + offset
+///     };
+///     static_assert(pagoda::quantizer<my_int8>);
+///
+/// A row is one head vector of one token; it is coded alone, when it is written, and never again. Two members are
+/// optional: `load_float<W>(bytes, vector)` turns W packed codes into codewords at once (the wide host path), and
+/// `error_bound(row_stats)` promises the largest error of any finite element, which conformance tests check.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <pagoda/detail/vector.hpp>
+#include <pagoda/shape.hpp>
+
+namespace pagoda {
+
+/// W elements in one vector register (or a few): what load_float fills. Host only.
+template <class T, int W>
+using vec = detail::vec<T, W>;
+
+/// No scale is stored: value = codeword.
+struct no_scale {};
+
+/// value = scale * codeword.
+template <class T>
+struct linear_scale {
+  T scale;
+};
+
+/// value = scale * codeword + offset.
+template <class T>
+struct alignas(2 * sizeof(T)) affine_scale {
+  T scale;
+  T offset;
+};
+
+/// The smallest and largest element of a row (or group). Both are NaN if any element is.
+struct row_stats {
+  float min;
+  float max;
+
+  /// The largest magnitude; NaN if any element is NaN.
+  PAGODA_HOST_DEVICE constexpr float amax() const noexcept {
+    const float low = min < 0 ? -min : min;
+    const float high = max < 0 ? -max : max;
+    return low > high ? low : high;  // both operands are NaN together
+  }
+};
+
+template <class S>
+inline constexpr bool is_scale_v = false;
+template <>
+inline constexpr bool is_scale_v<no_scale> = true;
+template <class T>
+inline constexpr bool is_scale_v<linear_scale<T>> = sizeof(T) == 2 || sizeof(T) == 4;
+template <class T>
+inline constexpr bool is_scale_v<affine_scale<T>> = sizeof(T) == 2 || sizeof(T) == 4;
+
+// The parts of the concept, one by one, so that a compiler can name the one that is missing.
+
+template <class Q>
+concept has_name = requires {
+  { Q::name } -> std::convertible_to<std::string_view>;
+};
+template <class Q>
+concept has_bits = requires {
+  { Q::bits } -> std::convertible_to<int>;
+} && (Q::bits == 4 || Q::bits == 8 || Q::bits == 16 || Q::bits == 32);
+template <class Q>
+concept has_group = requires {
+  { Q::group } -> std::convertible_to<int>;
+} && Q::group >= 0 && Q::group % 16 == 0;
+template <class Q>
+concept has_scale_type = requires { typename Q::scale_type; } && is_scale_v<typename Q::scale_type>;
+template <class Q>
+concept has_fit = has_scale_type<Q> && requires(row_stats stats) {
+  { Q::fit(stats) } -> std::same_as<typename Q::scale_type>;
+};
+template <class Q>
+concept has_encode = has_scale_type<Q> && requires(float value, typename Q::scale_type scale) {
+  { Q::encode(value, scale) } -> std::same_as<std::uint32_t>;
+};
+template <class Q>
+concept has_codeword = requires(std::uint32_t code) {
+  { Q::codeword(code) } -> std::same_as<float>;
+};
+
+/// A policy that says how a head vector is stored. See the file's head for its members.
+template <class Q>
+concept quantizer =
+    has_name<Q> && has_bits<Q> && has_group<Q> && has_scale_type<Q> && has_fit<Q> && has_encode<Q> && has_codeword<Q>;
+
+/// Whether a type means to be a quantizer: it has one of the members that only quantizers have.
+template <class Q>
+concept quantizer_like = requires { typename Q::scale_type; } || requires(std::uint32_t code) { Q::codeword(code); };
+
+/// Fails to compile with the name of the first missing part.
+template <class Q>
+consteval bool require_quantizer() {
+  static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");
+  static_assert(has_bits<Q>, "pagoda: this quantizer lacks `static constexpr int bits`, one of 4, 8, 16 and 32");
+  static_assert(has_group<Q>, "pagoda: this quantizer lacks `static constexpr int group`, 0 or a multiple of 16");
+  static_assert(has_scale_type<Q>,
+                "pagoda: this quantizer lacks `scale_type`: no_scale, linear_scale<T> or affine_scale<T> of 2 or 4 bytes");
+  static_assert(has_fit<Q>, "pagoda: this quantizer lacks `static scale_type fit(row_stats)`");
+  static_assert(has_encode<Q>, "pagoda: this quantizer lacks `static std::uint32_t encode(float, scale_type)`");
+  static_assert(has_codeword<Q>, "pagoda: this quantizer lacks `static float codeword(std::uint32_t)`");
+  return true;
+}
+
+/// The optional wide host path.
+template <class Q>
+concept has_load_float = requires(const std::byte* codes, vec<float, 8>& values) {
+  Q::template load_float<8>(codes, values);
+};
+
+/// Whether attention reads Q's codes straight into vector registers. Otherwise they are unpacked one by one, once for
+/// the whole query group: right, but several times slower.
+template <class Q>
+inline constexpr bool is_vectorized_v = has_load_float<Q>;
+
+template <class S>
+inline constexpr bool has_scale_v = !std::is_empty_v<S>;
+
+template <class S>
+inline constexpr std::int64_t scale_bytes_v = has_scale_v<S> ? static_cast<std::int64_t>(sizeof(S)) : 0;
+
+/// The scale of a stored row as a float; 1 where none is stored.
+template <class S>
+PAGODA_HOST_DEVICE constexpr float scale_of(const S& scale) noexcept {
+  if constexpr (requires { scale.scale; }) {
+    return static_cast<float>(scale.scale);
+  } else {
+    return 1.0f;
+  }
+}
+
+/// The offset of a stored row as a float; 0 where none is stored.
+template <class S>
+PAGODA_HOST_DEVICE constexpr float offset_of(const S& scale) noexcept {
+  if constexpr (requires { scale.offset; }) {
+    return static_cast<float>(scale.offset);
+  } else {
+    return 0.0f;
+  }
+}
+
+/// Bytes of a row's packed codes, before padding.
+template <quantizer Q>
+constexpr std::int64_t code_bytes(std::int64_t dim) noexcept {
+  return dim * Q::bits / 8;
+}
+
+/// Bytes that a row's codes take in a block: padded to 16, so that every row starts on a chunk.
+template <quantizer Q>
+constexpr std::int64_t row_bytes(std::int64_t dim) noexcept {
+  return (code_bytes<Q>(dim) + 15) / 16 * 16;
+}
+
+/// Scales stored for one row.
+template <quantizer Q>
+constexpr std::int64_t scales_per_row(std::int64_t dim) noexcept {
+  if constexpr (!has_scale_v<typename Q::scale_type>) {
+    return 0;
+  } else {
+    return Q::group == 0 ? 1 : dim / Q::group;
+  }
+}
+
+template <quantizer Q>
+constexpr std::int64_t row_scale_bytes(std::int64_t dim) noexcept {
+  return scales_per_row<Q>(dim) * scale_bytes_v<typename Q::scale_type>;
+}
+
+/// Throws invalid_argument unless a row of `dim` elements can be stored by Q.
+template <quantizer Q>
+constexpr void check_row(std::string_view what, std::int64_t dim) {
+  if (Q::group > 0 && dim % Q::group != 0) {
+    detail::fail(what, " is ", dim, ", but quantizer ", std::string_view(Q::name), " scales groups of ", Q::group,
+                 " lanes: use a multiple of ", Q::group, " or a quantizer with one scale a row");
+  }
+}
+
+}  // namespace pagoda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file identity<T>: elements are stored as they are, rounded to T.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <pagoda/dtype.hpp>
+#include <pagoda/quantizer.hpp>
+
+namespace pagoda {
+
+/// Stores each element as a T: float, half or bfloat16. No scale.
+///
+/// Error: half an ulp of T: |x| * 2^-11 for half (at least 2^-25, the subnormals), |x| * 2^-8 for bfloat16, 0 for float.
+/// Values beyond T's range become infinities; NaN stays NaN.
+template <class T>
+struct identity {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
+                "pagoda: identity<T> stores float, half or bfloat16");
+
+  using element_type = T;
+  using scale_type = no_scale;
+  static constexpr std::string_view name = dtype_name<T>;
+  static constexpr int bits = 8 * static_cast<int>(sizeof(T));
+  static constexpr int group = 0;
+
+  PAGODA_HOST_DEVICE static constexpr scale_type fit(row_stats) noexcept { return {}; }
+
+  PAGODA_HOST_DEVICE static constexpr std::uint32_t encode(float value, scale_type) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+      return std::bit_cast<std::uint32_t>(value);
+    } else {
+      return from_float<T>(value).bits;
+    }
+  }
+
+  PAGODA_HOST_DEVICE static constexpr float codeword(std::uint32_t code) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+      return std::bit_cast<float>(code);
+    } else {
+      return to_float(T{static_cast<std::uint16_t>(code)});
+    }
+  }
+
+  static constexpr float error_bound(row_stats stats) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+      return 0.0f;
+    } else if constexpr (std::is_same_v<T, half>) {
+      return stats.amax() * 0x1p-11f + 0x1p-25f;
+    } else {
+      return stats.amax() * 0x1p-8f;
+    }
+  }
+
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void load_float(const std::byte* codes, vec<float, W>& values) {
+    detail::load_float<W>(reinterpret_cast<const T*>(codes), values);
+  }
+};
+
+static_assert(quantizer<identity<float>> && quantizer<identity<half>> && quantizer<identity<bfloat16>>);
+
+}  // namespace pagoda
