@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file copy_list: the movements of bytes that bookkeeping asks for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <pagoda/shape.hpp>
+
+namespace pagoda {
+
+/// All bytes of one block, in every layer of the group.
+struct block_copy {
+  block_id from;
+  block_id to;
+  friend constexpr bool operator==(const block_copy&, const block_copy&) = default;
+};
+
+/// The key row, the value row and their scales of one slot, for all heads and every layer of the group.
+struct row_copy {
+  block_id from_block;
+  std::int32_t from_slot;
+  block_id to_block;
+  std::int32_t to_slot;
+  friend constexpr bool operator==(const row_copy&, const row_copy&) = default;
+};
+
+/// What to copy, for each layer group. Only a manager makes one; {host,cuda}::execute performs it on the group's storage
+/// as if everything were read before anything is written. Rows move as encoded bytes and are never quantised again.
+class [[nodiscard]] copy_list {
+ public:
+  copy_list() noexcept = default;
+
+  bool empty() const noexcept {
+    for (const copies& group : groups_) {
+      if (!group.blocks.empty() || !group.rows.empty()) return false;
+    }
+    return true;
+  }
+
+  std::span<const block_copy> blocks(int group = 0) const noexcept {
+    return has(group) ? std::span<const block_copy>(groups_[static_cast<std::size_t>(group)].blocks)
+                      : std::span<const block_copy>();
+  }
+  std::span<const row_copy> rows(int group = 0) const noexcept {
+    return has(group) ? std::span<const row_copy>(groups_[static_cast<std::size_t>(group)].rows)
+                      : std::span<const row_copy>();
+  }
+
+ private:
+  friend class manager_core;
+
+  struct copies {
+    std::vector<block_copy> blocks;
+    std::vector<row_copy> rows;
+  };
+
+  bool has(int group) const noexcept { return group >= 0 && static_cast<std::size_t>(group) < groups_.size(); }
+
+  copies& at(std::size_t group, std::size_t groups) {
+    if (groups_.empty()) groups_.resize(groups);
+    return groups_[group];
+  }
+
+  std::vector<copies> groups_;
+};
+
+}  // namespace pagoda
