@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file The options of an attention call, and the checks that every back end makes before it begins.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include <pagoda/attention/mask.hpp>
+#include <pagoda/cache_view.hpp>
+#include <pagoda/shape.hpp>
+
+namespace pagoda {
+
+/// What attention computes, for a query q at position i and every key k_j that it may see:
+///
+///     s_j = scale * (q . k_j)
+///     s_j = soft_cap * tanh(s_j / soft_cap)                   if soft_cap > 0
+///     s_j = s_j + alibi_slopes[head] * (j - i)                if alibi_slopes are given
+///     output = sum_j exp(s_j) v_j / (sum_j exp(s_j) + exp(sink_logits[head]) if given)
+///     lse    = log of that denominator, in natural log
+///
+/// A query that sees no key gives output 0 and, with no sink logit, lse -infinity.
+struct attention_options {
+  float scale = 0.0f;                        ///< 0: 1 / sqrt(key_dim)
+  bool causal = true;                        ///< false: every query sees the whole context
+  std::int64_t window = 0;                   ///< the last keys seen, the query's own among them; 0: all that is retained
+  std::int64_t sinks = 0;                    ///< the first tokens stay visible beside the window
+  std::span<const float> sink_logits{};      ///< [query_heads]
+  float soft_cap = 0.0f;                     ///< 0: none
+  std::span<const float> alibi_slopes{};     ///< [query_heads]
+  tree_mask tree{};                          ///< who sees whom among the step's own tokens; replaces causal there
+  std::span<float> lse{};                    ///< [queries, query_heads], written if given
+};
+
+/// attention_options with every default filled in, checked against a view.
+struct resolved_options {
+  float scale;
+  float soft_cap;
+  attention_mask mask;
+  tree_mask tree;
+  const float* sink_logits;   // null: none
+  const float* alibi_slopes;  // null: none
+};
+
+namespace detail {
+
+inline attention_mask resolve_mask(const batch_view& batch, const attention_options& options) {
+  const retention& keep = batch.keep;
+  check_range("attention window", options.window, 0, unlimited);
+  check_range("attention sinks", options.sinks, 0, unlimited);
+  attention_mask mask{.causal = options.causal, .sinks = options.sinks, .window = options.window};
+  if (options.window == 0) {
+    mask.window = keep.window;
+    mask.sinks = keep.keeps_all() ? 0 : options.sinks > keep.sinks ? options.sinks : keep.sinks;
+  }
+  if (!options.causal && options.window != 0 && options.window != unlimited) {
+    fail("attention window ", options.window, " with causal = false: a window is defined for causal attention only");
+  }
+  if (!keep.keeps_all()) {
+    if (!options.causal) {
+      fail("attention with causal = false over a layer group that keeps a window of ", keep.window,
+           " tokens: it would read dropped tokens; use a group that retains all");
+    }
+    if (mask.window > keep.window) {
+      fail("attention window ", mask.window, " is wider than the ", keep.window,
+           " tokens that the layer group keeps: pass at most that, or 0 to follow the group");
+    }
+    if (mask.sinks > keep.sinks) {
+      fail("attention sinks ", mask.sinks, " are more than the ", keep.sinks,
+           " that the layer group keeps: pass at most that, or window 0 to follow the group");
+    }
+  }
+  return mask;
+}
+
+inline void check_per_head(std::string_view name, std::span<const float> given, std::int64_t query_heads) {
+  if (!given.empty() && static_cast<std::int64_t>(given.size()) != query_heads) {
+    fail(name, " has ", given.size(), " numbers, but there are ", query_heads, " query heads: pass one for each");
+  }
+}
+
+inline void check_tree(const batch_view& batch, const attention_options& options, const attention_mask& mask) {
+  if (options.tree.empty()) return;
+  if (!options.causal || mask.window != unlimited || !options.alibi_slopes.empty()) {
+    fail("a tree mask with ", !options.causal ? "causal = false" : mask.window != unlimited ? "a window" : "ALiBi slopes",
+         " is not supported: a token's place in the tree is not its position");
+  }
+  const std::int64_t words = checked_multiply(batch.total_queries(), options.tree.words_per_query, "tree mask words");
+  if (options.tree.words_per_query < 0 || static_cast<std::int64_t>(options.tree.words.size()) < words) {
+    fail("the tree mask has ", options.tree.words.size(), " words, but ", batch.total_queries(), " queries of ",
+         options.tree.words_per_query, " words need ", words);
+  }
+  for (std::int32_t i = 0; i < batch.sequences(); ++i) {
+    if (batch.new_tokens(i) > std::int64_t{32} * options.tree.words_per_query) {
+      fail("the tree mask has ", 32 * options.tree.words_per_query, " bits a query, but batch entry ", i, " has ",
+           batch.new_tokens(i), " new tokens: raise words_per_query");
+    }
+    if (batch.queries(i) > batch.new_tokens(i)) {
+      fail("batch entry ", i, " has ", batch.queries(i), " queries, but a tree mask covers its ", batch.new_tokens(i),
+           " new tokens only");
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Checks shapes and options of an attention call and fills in the defaults.
+/// Throws: invalid_argument, naming what does not fit; out_of_range for a block table that leaves the pool.
+template <class KeyQuantizer, class ValueQuantizer, class Query, class Output>
+resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view,
+                                   const rows_view<Query>& queries, const rows_view<Output>& output,
+                                   const attention_options& options) {
+  using detail::fail;
+  validate(view);
+  const batch_view& batch = view.batch;
+  if (queries.tokens() != batch.total_queries()) {
+    fail("there are ", queries.tokens(), " query rows, but the step has ", batch.total_queries(),
+         " queries: pass the rows of all its sequences");
+  }
+  if (queries.heads() % view.kv_heads != 0) {
+    fail("there are ", queries.heads(), " query heads, but they must be a multiple of the ", view.kv_heads,
+         " kv heads");
+  }
+  if (queries.dim() != view.key_dim) {
+    fail("query rows have ", queries.dim(), " elements, but the keys have ", view.key_dim);
+  }
+  if (output.tokens() != queries.tokens() || output.heads() != queries.heads() || output.dim() != view.value_dim) {
+    fail("the output is [", output.tokens(), ", ", output.heads(), ", ", output.dim(), "], but must be [",
+         queries.tokens(), ", ", queries.heads(), ", ", view.value_dim, "]: as the queries, with the values' dim");
+  }
+  if (output.rows_overlap()) {
+    fail("rows of the output overlap: strides (", output.strides().token, ", ", output.strides().head,
+         ") are too small for ", output.heads(), " heads of ", output.dim(), " elements");
+  }
+  const std::int64_t rows = checked_multiply(queries.tokens(), queries.heads(), "LSE elements");
+  if (!options.lse.empty() && static_cast<std::int64_t>(options.lse.size()) != rows) {
+    fail("lse has ", options.lse.size(), " elements, but there are ", queries.tokens(), " queries of ",
+         queries.heads(), " heads: pass ", rows);
+  }
+  if (!std::isfinite(options.scale)) fail("attention scale is ", double{options.scale}, ", but must be finite");
+  if (!std::isfinite(options.soft_cap) || options.soft_cap < 0) {
+    fail("soft_cap is ", double{options.soft_cap}, ", but must be positive, or 0 for none");
+  }
+  detail::check_per_head("sink_logits", options.sink_logits, queries.heads());
+  detail::check_per_head("alibi_slopes", options.alibi_slopes, queries.heads());
+  const attention_mask mask = detail::resolve_mask(batch, options);
+  detail::check_tree(batch, options, mask);
+  if (options.causal) {
+    for (std::int32_t i = 0; i < batch.sequences(); ++i) {
+      const std::int32_t context = batch.context_length(i);
+      if (context != 0 && batch.queries(i) > context) {
+        fail("batch entry ", i, " has ", batch.queries(i), " queries, but a context of ", context,
+             " tokens: causal queries are the last tokens of the context; pass causal = false for cross-attention");
+      }
+    }
+  }
+  return {.scale = options.scale != 0 ? options.scale : 1.0f / std::sqrt(static_cast<float>(view.key_dim)),
+          .soft_cap = options.soft_cap,
+          .mask = mask,
+          .tree = options.tree,
+          .sink_logits = options.sink_logits.empty() ? nullptr : options.sink_logits.data(),
+          .alibi_slopes = options.alibi_slopes.empty() ? nullptr : options.alibi_slopes.data()};
+}
+
+}  // namespace pagoda

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file execute: performs a copy_list on host storage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <pagoda/block_storage.hpp>
+#include <pagoda/cache.hpp>
+#include <pagoda/copy_list.hpp>
+
+namespace pagoda::host {
+
+namespace detail {
+
+/// Calls visit(pointer, bytes) for every piece of the row of (block, head, slot), in a fixed order.
+template <class KeyQuantizer, class ValueQuantizer, class Visit>
+void visit_row_pieces(const cache_view<KeyQuantizer, ValueQuantizer>& layer, block_id block, std::int64_t head,
+                      std::int64_t slot, Visit&& visit) {
+  const auto row = [&](const plane_view& plane, std::int64_t bytes) {
+    for (std::int64_t begin = 0; begin < bytes; begin += 16) {
+      visit(plane.row(block, head, slot) + begin / 16 * plane.chunk_stride,
+            static_cast<std::size_t>(bytes - begin < 16 ? bytes - begin : 16));
+    }
+  };
+  const auto scales = [&](const plane_view& plane, std::int64_t bytes) {
+    if (bytes > 0) visit(plane.row(block, head, slot), static_cast<std::size_t>(bytes));
+  };
+  row(layer.keys, code_bytes<KeyQuantizer>(layer.key_dim));
+  row(layer.values, code_bytes<ValueQuantizer>(layer.value_dim));
+  scales(layer.key_scales, row_scale_bytes<KeyQuantizer>(layer.key_dim));
+  scales(layer.value_scales, row_scale_bytes<ValueQuantizer>(layer.value_dim));
+}
+
+/// Moves rows in every layer: all are read before any is written.
+template <class Storage>
+void move_rows(Storage& storage, std::span<const row_copy> rows) {
+  std::vector<std::byte> staged;
+  for (std::int32_t layer = 0; layer < storage.shape().layers; ++layer) {
+    const auto view = storage.layer_view(layer);
+    staged.clear();
+    for (const row_copy& copy : rows) {
+      for (std::int64_t head = 0; head < view.kv_heads; ++head) {
+        visit_row_pieces(view, copy.from_block, head, copy.from_slot, [&](const std::byte* piece, std::size_t bytes) {
+          staged.insert(staged.end(), piece, piece + bytes);
+        });
+      }
+    }
+    const std::byte* next = staged.data();
+    for (const row_copy& copy : rows) {
+      for (std::int64_t head = 0; head < view.kv_heads; ++head) {
+        visit_row_pieces(view, copy.to_block, head, copy.to_slot, [&](std::byte* piece, std::size_t bytes) {
+          std::memcpy(piece, next, bytes);
+          next += bytes;
+        });
+      }
+    }
+  }
+}
+
+template <class Storage>
+void check_block(const Storage& storage, block_id block) {
+  const auto index = static_cast<std::int32_t>(block);
+  if (index < 0 || index >= storage.blocks()) {
+    pagoda::detail::fail<out_of_range>("a copy names block ", index, ", but the storage has blocks 0 to ",
+                                       storage.blocks() - 1, ": execute the list on the storage of its own manager");
+  }
+}
+
+}  // namespace detail
+
+/// Performs the copies that a manager asked for, in every layer of the storage, as if everything were read before
+/// anything is written. Rows move as encoded bytes.
+///
+/// Requires:   the list comes from the manager whose blocks the storage holds; `group` is the storage's layer group.
+/// Throws:     out_of_range for a block that the storage lacks, before anything is copied.
+/// Complexity: O(bytes moved). Rows are staged in memory allocated for the call; whole blocks are not.
+template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
+void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storage, const copy_list& copies,
+             int group = 0) {
+  for (const block_copy& copy : copies.blocks(group)) {
+    detail::check_block(storage, copy.from);
+    detail::check_block(storage, copy.to);
+  }
+  for (const row_copy& copy : copies.rows(group)) {
+    detail::check_block(storage, copy.from_block);
+    detail::check_block(storage, copy.to_block);
+  }
+  // A manager copies shared blocks to fresh ones, so no block is both read and written.
+  for (std::int32_t layer = 0; layer < storage.shape().layers; ++layer) {
+    for (const block_copy& copy : copies.blocks(group)) {
+      const std::span<const std::byte> from = storage.block_bytes(copy.from, layer);
+      std::memcpy(storage.block_bytes(copy.to, layer).data(), from.data(), from.size());
+    }
+  }
+  if (!copies.rows(group).empty()) detail::move_rows(storage, copies.rows(group));
+}
+
+/// The same for a cache and the copies of its own steps.
+template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory>
+void execute(basic_cache<KeyQuantizer, ValueQuantizer, Layout, BlockSize, Memory>& cache, const copy_list& copies) {
+  execute(cache.storage(), copies);
+}
+
+}  // namespace pagoda::host

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file The inner loops of host attention: query rows against one tile of keys and values.
+///
+/// A tile is a list of row pointers, so the kernels know nothing of blocks, layouts or masks. One row's result takes the
+/// same operations in the same order however many rows share a pass: passes of 4, 2 and 1 are bitwise alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <pagoda/attention/online_softmax.hpp>
+#include <pagoda/quantizer.hpp>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define PAGODA_UNROLL _Pragma("GCC unroll 16")
+
+namespace pagoda::host::detail {
+inline namespace PAGODA_ISA {
+
+using pagoda::detail::broadcast;
+using pagoda::detail::exp;
+using pagoda::detail::fma;
+using pagoda::detail::horizontal_max;
+using pagoda::detail::horizontal_sum;
+using pagoda::detail::horizontal_sum8;
+using pagoda::detail::load_float;
+using pagoda::detail::store_float;
+
+using lanes = vec<float, 8>;
+
+/// Tokens of a tile.
+inline constexpr int tile_tokens = 64;
+
+/// Rows that were unpacked to floats.
+struct float_rows {
+  PAGODA_ALWAYS_INLINE static void load(const std::byte* row, std::int64_t d, lanes& values) {
+    load_float<8>(reinterpret_cast<const float*>(row) + d, values);
+  }
+};
+
+/// Rows of packed codes, read as codewords.
+template <class Quantizer>
+struct code_rows {
+  PAGODA_ALWAYS_INLINE static void load(const std::byte* row, std::int64_t d, lanes& values) {
+    Quantizer::template load_float<8>(row + d * Quantizer::bits / 8, values);
+  }
+};
+
+/// scores[r][t] = query r . key t, for Rows queries and Tokens keys at once.
+template <class Keys, std::int64_t Rows, std::int64_t Tokens>
+PAGODA_ALWAYS_INLINE void score_block(const float* queries, std::int64_t dim, const std::byte* const* keys,
+                                      float* scores) {
+  lanes sums[static_cast<std::size_t>(Rows * Tokens)];
+  PAGODA_UNROLL
+  for (std::int64_t i = 0; i < Rows * Tokens; ++i) sums[i] = lanes{};
+  for (std::int64_t d = 0; d < dim; d += 8) {
+    lanes key[static_cast<std::size_t>(Tokens)];
+    PAGODA_UNROLL
+    for (std::int64_t t = 0; t < Tokens; ++t) Keys::load(keys[t], d, key[t]);
+    PAGODA_UNROLL
+    for (std::int64_t r = 0; r < Rows; ++r) {
+      lanes query;
+      load_float<8>(queries + r * dim + d, query);
+      PAGODA_UNROLL
+      for (std::int64_t t = 0; t < Tokens; ++t) sums[r * Tokens + t] = fma(key[t], query, sums[r * Tokens + t]);
+    }
+  }
+  if constexpr (Rows * Tokens == 8) {
+    const lanes total = horizontal_sum8(sums);
+    PAGODA_UNROLL
+    for (std::int64_t i = 0; i < 8; ++i) scores[i / Tokens * tile_tokens + i % Tokens] = total[i];
+  } else {
+    PAGODA_UNROLL
+    for (std::int64_t i = 0; i < Rows * Tokens; ++i) {
+      scores[i / Tokens * tile_tokens + i % Tokens] = horizontal_sum(sums[i]);
+    }
+  }
+}
+
+/// Dot products of Rows queries with all keys of a tile.
+/// Shapes: queries [Rows, dim]; scores [Rows, tile_tokens].
+template <class Keys, std::int64_t Rows>
+void score_tile(const float* queries, std::int64_t dim, const std::byte* const* keys, std::int64_t count,
+                float* scores) noexcept {
+  constexpr std::int64_t together = 8 / Rows;  // eight sums fill the registers and hide the latency of FMA
+  std::int64_t t = 0;
+  for (; t + together <= count; t += together) score_block<Keys, Rows, together>(queries, dim, keys + t, scores + t);
+  for (; t < count; ++t) score_block<Keys, Rows, 1>(queries, dim, keys + t, scores + t);
+}
+
+/// output[r][d to d + 8 * Vectors) += sum over t of weights[r][t] * value t.
+template <class Values, std::int64_t Rows, std::int64_t Vectors>
+PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const std::byte* const* values, std::int64_t count,
+                                            std::int64_t dim, std::int64_t d, float* output) {
+  lanes sums[static_cast<std::size_t>(Rows * Vectors)];
+  PAGODA_UNROLL
+  for (std::int64_t i = 0; i < Rows * Vectors; ++i) {
+    load_float<8>(output + i / Vectors * dim + d + i % Vectors * 8, sums[i]);
+  }
+  for (std::int64_t t = 0; t < count; ++t) {
+    lanes value[static_cast<std::size_t>(Vectors)];
+    PAGODA_UNROLL
+    for (std::int64_t v = 0; v < Vectors; ++v) Values::load(values[t], d + v * 8, value[v]);
+    PAGODA_UNROLL
+    for (std::int64_t r = 0; r < Rows; ++r) {
+      const lanes weight = broadcast<8>(weights[r * tile_tokens + t]);
+      PAGODA_UNROLL
+      for (std::int64_t v = 0; v < Vectors; ++v) {
+        sums[r * Vectors + v] = fma(value[v], weight, sums[r * Vectors + v]);
+      }
+    }
+  }
+  PAGODA_UNROLL
+  for (std::int64_t i = 0; i < Rows * Vectors; ++i) {
+    store_float<8>(sums[i], output + i / Vectors * dim + d + i % Vectors * 8);
+  }
+}
+
+/// Adds the weighted values of a tile to Rows outputs.
+/// Shapes: weights [Rows, tile_tokens]; output [Rows, dim].
+template <class Values, std::int64_t Rows>
+void accumulate_tile(const float* weights, const std::byte* const* values, std::int64_t count, std::int64_t dim,
+                     float* output) noexcept {
+  constexpr std::int64_t together = 8 / Rows;
+  std::int64_t d = 0;
+  for (; d + 8 * together <= dim; d += 8 * together) {
+    accumulate_stripe<Values, Rows, together>(weights, values, count, dim, d, output);
+  }
+  for (; d < dim; d += 8) accumulate_stripe<Values, Rows, 1>(weights, values, count, dim, d, output);
+}
+
+/// What turns one row's dot products into softmax weights. Arrays have tile_tokens elements, with finite padding up to
+/// a multiple of 8; null where the quantizer stores no such number.
+struct softmax_input {
+  const float* key_scales = nullptr;
+  const float* key_offsets = nullptr;
+  const float* value_scales = nullptr;
+  const float* value_offsets = nullptr;
+  const float* distances = nullptr;  // key position minus query position; null: no ALiBi
+  float query_sum = 0;               // of the scaled query, for key_offsets
+  float alibi_slope = 0;
+  float soft_cap = 0;
+};
+
+/// The softmax of one row over the tiles of a chunk.
+struct row_state {
+  softmax_state softmax;
+  float offset = 0;  // sum of weight * value offset, which every lane of the output shares
+};
+
+PAGODA_ALWAYS_INLINE lanes capped(const lanes& score, float cap) {
+  // tanh(x) = 1 - 2 / (exp(2 x) + 1); exact to an absolute 2^-23 of the cap, and right at both infinities and NaN.
+  const lanes grown = exp(score * (2.0f / cap));
+  return cap * (1.0f - 2.0f / (grown + 1.0f));
+}
+
+/// Replaces a row's dot products with the weights of its values, and rescales what the row has accumulated.
+/// Shapes: scores [tile_tokens], of which count are given; output [dim].
+inline void softmax_tile(float* scores, std::int64_t count, const softmax_input& in, row_state& state, float* output,
+                         std::int64_t dim) noexcept {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t t = count; t % 8 != 0; ++t) scores[t] = 0;
+  lanes largest = broadcast<8>(lowest);
+  for (std::int64_t t = 0; t < count; t += 8) {
+    lanes score;
+    load_float<8>(scores + t, score);
+    if (in.key_scales != nullptr) {
+      lanes scale;
+      load_float<8>(in.key_scales + t, scale);
+      score = score * scale;
+    }
+    if (in.key_offsets != nullptr) {
+      lanes offset;
+      load_float<8>(in.key_offsets + t, offset);
+      score = fma(offset, broadcast<8>(in.query_sum), score);
+    }
+    if (in.soft_cap > 0) score = capped(score, in.soft_cap);
+    if (in.distances != nullptr) {
+      lanes distance;
+      load_float<8>(in.distances + t, distance);
+      score = fma(distance, broadcast<8>(in.alibi_slope), score);
+    }
+    for (std::int64_t i = count - t; i < 8; ++i) score[i] = lowest;
+    largest = score > largest ? score : largest;
+    store_float<8>(score, scores + t);
+  }
+  const float tile_max = horizontal_max(largest);
+  if (tile_max > state.softmax.max) {
+    const float factor = std::exp(state.softmax.max - tile_max);
+    state.softmax.max = tile_max;
+    state.softmax.sum *= factor;
+    state.offset *= factor;
+    const lanes factors = broadcast<8>(factor);
+    for (std::int64_t d = 0; d < dim; d += 8) {
+      lanes old;
+      load_float<8>(output + d, old);
+      store_float<8>(old * factors, output + d);
+    }
+  }
+  // A row whose every score is -infinity has seen nothing: its weights are 0, not NaN.
+  const lanes max = broadcast<8>(state.softmax.max == lowest ? 0.0f : state.softmax.max);
+  lanes sum{};
+  lanes offset_sum{};
+  for (std::int64_t t = 0; t < count; t += 8) {
+    lanes weight;
+    load_float<8>(scores + t, weight);
+    weight = exp(weight - max);
+    sum = sum + weight;
+    if (in.value_offsets != nullptr) {
+      lanes offset;
+      load_float<8>(in.value_offsets + t, offset);
+      offset_sum = fma(weight, offset, offset_sum);
+    }
+    if (in.value_scales != nullptr) {
+      lanes scale;
+      load_float<8>(in.value_scales + t, scale);
+      weight = weight * scale;
+    }
+    store_float<8>(weight, scores + t);
+  }
+  state.softmax.sum += horizontal_sum(sum);
+  state.offset += horizontal_sum(offset_sum);
+}
+
+}  // namespace PAGODA_ISA
+}  // namespace pagoda::host::detail
+
+#pragma GCC diagnostic pop
