@@ -31,8 +31,8 @@ concept batch_tables = requires(const T& tables, int group) {
 /// Holds the blocks of one group of layers: quantizers x layout x memory. It keeps no books: a block_manager says which
 /// block belongs to whom.
 ///
-/// A block of one layer is [rows as the layout places them | scales], the scales per head [keys | values]. Row bytes are
-/// padded to 16, a block to 256.
+/// A block of one layer is [rows as the layout places them | scales], the scales per head [keys | values]. Row bytes
+/// are padded to 16, a block to 256.
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
 class block_storage {
   static_assert(require_quantizer<KeyQuantizer>() && require_quantizer<ValueQuantizer>());
@@ -49,8 +49,7 @@ class block_storage {
   /// Throws: invalid_argument for a shape, block size or number of blocks that cannot be; size_overflow if the bytes do
   ///         not fit 64 bits; std::bad_alloc if there are not that many.
   block_storage(storage_shape shape, std::int32_t block_size, num_blocks blocks,
-                pool_order order = pool_order::by_layer)
-    requires allocating_memory<Memory>
+                pool_order order = pool_order::by_layer) requires allocating_memory<Memory>
       : block_storage(shape, block_size, blocks, Memory(size_bytes(shape, block_size, blocks)), order) {}
 
   /// Storage in the given memory. Throws: also invalid_argument if it is too small.
@@ -166,8 +165,8 @@ class block_storage {
     g.value_scale = row_scale_bytes<ValueQuantizer>(shape.value_dim());
     g.planes = Layout::place({shape.kv_heads, block_size, g.key_row, g.value_row});
     g.scales_offset = g.planes.size_bytes;
-    const std::int64_t scales = checked_multiply(
-        checked_multiply(shape.kv_heads, block_size, "slots of a block"), g.key_scale + g.value_scale, "scales");
+    const std::int64_t scales = checked_multiply(checked_multiply(shape.kv_heads, block_size, "slots of a block"),
+                                                 g.key_scale + g.value_scale, "scales");
     g.block_stride = round_up(checked_add(g.scales_offset, scales, "bytes of a block"), 256, "bytes of a block");
     return g;
   }

@@ -40,8 +40,8 @@ class basic_cache {
   static constexpr std::int32_t block_size = BlockSize::value;
 
   /// Throws: as block_storage and block_manager do.
-  basic_cache(storage_shape shape, num_blocks blocks, const cache_options& options = {})
-    requires allocating_memory<Memory>
+  basic_cache(storage_shape shape, num_blocks blocks,
+              const cache_options& options = {}) requires allocating_memory<Memory>
       : storage_(shape, block_size, blocks, options.order), manager_(config(blocks, options)) {}
 
   basic_cache(storage_shape shape, num_blocks blocks, Memory memory, const cache_options& options = {})

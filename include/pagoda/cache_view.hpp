@@ -26,8 +26,8 @@ struct plane_view {
   }
 };
 
-/// One layer of a cache, as the sequences of one step see it. Trivially copyable and non-owning; valid while the step is
-/// open. Everything but the quantizers is a run-time value.
+/// One layer of a cache, as the sequences of one step see it. Trivially copyable and non-owning; valid while the step
+/// is open. Everything but the quantizers is a run-time value.
 template <class KeyQuantizer, class ValueQuantizer>
 struct cache_view {
   using key_quantizer = KeyQuantizer;

@@ -26,9 +26,18 @@
 /// Marks the cold end of a check: throwing stays out of the hot path's instructions.
 #define PAGODA_COLD [[noreturn]] __attribute__((noinline, cold))
 
+/// Unrolls the next loop, whose trip count is a template constant: its arrays of vectors then live in registers.
+#if defined(__CUDACC__)
+#define PAGODA_UNROLL  // nvcc's host pass knows no GCC pragma
+#elif defined(__clang__)
+#define PAGODA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PAGODA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /// Names the inline namespace of bodies whose machine code depends on the target's vector unit, so that objects built
-/// with different flags link into one program without mixing their bodies. The unit counts as a whole: AVX2 with FMA and
-/// F16C, as every processor since 2013 has them, or nothing of it.
+/// with different flags link into one program without mixing their bodies. The unit counts as a whole: AVX2 with FMA
+/// and F16C, as every processor since 2013 has them, or nothing of it.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__FMA__) && defined(__F16C__)
 #define PAGODA_ISA avx512
 #define PAGODA_HAS_AVX2 1

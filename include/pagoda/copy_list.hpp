@@ -26,8 +26,9 @@ struct row_copy {
   friend constexpr bool operator==(const row_copy&, const row_copy&) = default;
 };
 
-/// What to copy, for each layer group. Only a manager makes one; {host,cuda}::execute performs it on the group's storage
-/// as if everything were read before anything is written. Rows move as encoded bytes and are never quantised again.
+/// What to copy, for each layer group. Only a manager makes one; {host,cuda}::execute performs it on the group's
+/// storage as if everything were read before anything is written. Rows move as encoded bytes and are never quantised
+/// again.
 class [[nodiscard]] copy_list {
  public:
   copy_list() noexcept = default;

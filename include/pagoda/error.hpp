@@ -47,10 +47,10 @@ class capacity_exceeded : public std::length_error {
 /// Why a plan did not fit: the first layer group that lacks blocks, and what it has.
 /// Units: blocks.
 struct shortage {
-  std::int32_t group = 0;      ///< index of the layer group
-  std::int32_t needed = 0;     ///< blocks that the whole batch needs in it
-  std::int32_t free = 0;       ///< blocks free at once
-  std::int32_t retiring = 0;   ///< blocks that come free when their ticket completes
+  std::int32_t group = 0;     ///< index of the layer group
+  std::int32_t needed = 0;    ///< blocks that the whole batch needs in it
+  std::int32_t free = 0;      ///< blocks free at once
+  std::int32_t retiring = 0;  ///< blocks that come free when their ticket completes
 };
 
 /// The pool has fewer free blocks than a call needs.
@@ -74,16 +74,16 @@ namespace detail {
 /// One piece of an error message: text or a number.
 class message_part {
  public:
-  message_part(const char* text) : text_(text) {}                   // NOLINT: implicit on purpose
-  message_part(std::string_view text) : text_(text) {}              // NOLINT
-  message_part(const std::string& text) : text_(text) {}            // NOLINT
-  message_part(std::int32_t value) : text_(std::to_string(value)) {}   // NOLINT
-  message_part(std::uint32_t value) : text_(std::to_string(value)) {}  // NOLINT
-  message_part(long value) : text_(std::to_string(value)) {}           // NOLINT
-  message_part(long long value) : text_(std::to_string(value)) {}      // NOLINT
-  message_part(unsigned long value) : text_(std::to_string(value)) {}  // NOLINT
+  message_part(const char* text) : text_(text) {}                           // NOLINT: implicit on purpose
+  message_part(std::string_view text) : text_(text) {}                      // NOLINT
+  message_part(const std::string& text) : text_(text) {}                    // NOLINT
+  message_part(std::int32_t value) : text_(std::to_string(value)) {}        // NOLINT
+  message_part(std::uint32_t value) : text_(std::to_string(value)) {}       // NOLINT
+  message_part(long value) : text_(std::to_string(value)) {}                // NOLINT
+  message_part(long long value) : text_(std::to_string(value)) {}           // NOLINT
+  message_part(unsigned long value) : text_(std::to_string(value)) {}       // NOLINT
   message_part(unsigned long long value) : text_(std::to_string(value)) {}  // NOLINT
-  message_part(double value) : text_(std::to_string(value)) {}         // NOLINT
+  message_part(double value) : text_(std::to_string(value)) {}              // NOLINT
   const std::string& text() const { return text_; }
 
  private:

@@ -40,8 +40,8 @@ struct plan_verdict {
     too_few_blocks,
   };
   reason why = fits;
-  std::int32_t index = 0;     // of the growth at fault
-  std::int64_t value = 0;     // at fault
+  std::int32_t index = 0;  // of the growth at fault
+  std::int64_t value = 0;  // at fault
   std::int64_t limit = 0;
   shortage lack{};
 };
@@ -108,10 +108,10 @@ class manager_core {
     block_pool pool;
     retention keep;
     std::int32_t sink_blocks;
-    std::int64_t row_capacity;           // table entries of one sequence
-    std::unique_ptr<block_id[]> table;   // [max_sequences, row_capacity]
-    std::vector<std::int32_t> entries;   // [max_sequences], table entries in use
-    std::vector<std::int32_t> skipped;   // [max_sequences], blocks dropped between sinks and window
+    std::int64_t row_capacity;          // table entries of one sequence
+    std::unique_ptr<block_id[]> table;  // [max_sequences, row_capacity]
+    std::vector<std::int32_t> entries;  // [max_sequences], table entries in use
+    std::vector<std::int32_t> skipped;  // [max_sequences], blocks dropped between sinks and window
     std::int64_t tokens = 0;
 
     block_id* row(std::int32_t slot) const noexcept { return table.get() + slot * row_capacity; }
@@ -182,6 +182,6 @@ class manager_core {
 
 }  // namespace pagoda
 
-#include <pagoda/detail/manager_plan.inl>       // plan, grow
 #include <pagoda/detail/manager_commit.inl>     // commit, roll_back, cancel, retention
+#include <pagoda/detail/manager_plan.inl>       // plan, grow
 #include <pagoda/detail/manager_sequences.inl>  // construction, sequences, statistics, integrity

@@ -36,8 +36,9 @@ concept memory_like = requires(const M& memory) {
 template <class M>
 consteval bool require_memory() {
   static_assert(std::is_nothrow_move_constructible_v<M>, "pagoda: this memory policy must be nothrow movable");
-  static_assert(block_memory<M>, "pagoda: this memory policy lacks `std::byte* data() const` or "
-                                 "`std::int64_t size_bytes() const`");
+  static_assert(block_memory<M>,
+                "pagoda: this memory policy lacks `std::byte* data() const` or "
+                "`std::int64_t size_bytes() const`");
   return true;
 }
 

@@ -2,12 +2,12 @@
 /// @file All of the host library: caches, policies, attention.
 #pragma once
 
+#include <pagoda/attention/online_softmax.hpp>
 #include <pagoda/block_manager.hpp>
 #include <pagoda/cache.hpp>
-#include <pagoda/layout/tokens_heads_dim.hpp>
-#include <pagoda/memory/borrowed.hpp>
-#include <pagoda/quantizer/int8_per_token.hpp>
-#include <pagoda/attention/online_softmax.hpp>
 #include <pagoda/host/append.hpp>
 #include <pagoda/host/attention.hpp>
 #include <pagoda/host/execute.hpp>
+#include <pagoda/layout/tokens_heads_dim.hpp>
+#include <pagoda/memory/borrowed.hpp>
+#include <pagoda/quantizer/int8_per_token.hpp>

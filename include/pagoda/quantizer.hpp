@@ -8,9 +8,9 @@
 ///       static constexpr int bits = 8;                            // of one code: 4, 8, 16 or 32
 ///       static constexpr int group = 0;                           // lanes that share a scale; 0: the whole row
 ///       using scale_type = pagoda::linear_scale<float>;           // or no_scale, or affine_scale<T>
-///       static scale_type fit(pagoda::row_stats);                 // the scale of a row (or group), from its min and max
-///       static std::uint32_t encode(float, scale_type);           // the code of one element
-///       static float codeword(std::uint32_t code);                // value = scale * codeword(code) + offset
+///       static scale_type fit(pagoda::row_stats);                 // the scale of a row (or group), from its min and
+///       max static std::uint32_t encode(float, scale_type);           // the code of one element static float
+///       codeword(std::uint32_t code);                // value = scale * codeword(code) + offset
 ///     };
 ///     static_assert(pagoda::quantizer<my_int8>);
 ///
@@ -26,6 +26,7 @@
 #include <type_traits>
 
 #include <pagoda/detail/vector.hpp>
+#include <pagoda/dtype.hpp>
 #include <pagoda/shape.hpp>
 
 namespace pagoda {
@@ -81,13 +82,18 @@ concept has_name = requires {
 template <class Q>
 concept has_bits = requires {
   { Q::bits } -> std::convertible_to<int>;
-} && (Q::bits == 4 || Q::bits == 8 || Q::bits == 16 || Q::bits == 32);
+}
+&&(Q::bits == 4 || Q::bits == 8 || Q::bits == 16 || Q::bits == 32);
 template <class Q>
 concept has_group = requires {
   { Q::group } -> std::convertible_to<int>;
-} && Q::group >= 0 && Q::group % 16 == 0;
+}
+&&Q::group >= 0 && Q::group % 16 == 0;
 template <class Q>
-concept has_scale_type = requires { typename Q::scale_type; } && is_scale_v<typename Q::scale_type>;
+concept has_scale_type = requires {
+  typename Q::scale_type;
+}
+&&is_scale_v<typename Q::scale_type>;
 template <class Q>
 concept has_fit = has_scale_type<Q> && requires(row_stats stats) {
   { Q::fit(stats) } -> std::same_as<typename Q::scale_type>;
@@ -108,7 +114,12 @@ concept quantizer =
 
 /// Whether a type means to be a quantizer: it has one of the members that only quantizers have.
 template <class Q>
-concept quantizer_like = requires { typename Q::scale_type; } || requires(std::uint32_t code) { Q::codeword(code); };
+concept quantizer_like = requires {
+  typename Q::scale_type;
+}
+|| requires(std::uint32_t code) {
+  Q::codeword(code);
+};
 
 /// Fails to compile with the name of the first missing part.
 template <class Q>
@@ -116,8 +127,9 @@ consteval bool require_quantizer() {
   static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");
   static_assert(has_bits<Q>, "pagoda: this quantizer lacks `static constexpr int bits`, one of 4, 8, 16 and 32");
   static_assert(has_group<Q>, "pagoda: this quantizer lacks `static constexpr int group`, 0 or a multiple of 16");
-  static_assert(has_scale_type<Q>,
-                "pagoda: this quantizer lacks `scale_type`: no_scale, linear_scale<T> or affine_scale<T> of 2 or 4 bytes");
+  static_assert(
+      has_scale_type<Q>,
+      "pagoda: this quantizer lacks `scale_type`: no_scale, linear_scale<T> or affine_scale<T> of 2 or 4 bytes");
   static_assert(has_fit<Q>, "pagoda: this quantizer lacks `static scale_type fit(row_stats)`");
   static_assert(has_encode<Q>, "pagoda: this quantizer lacks `static std::uint32_t encode(float, scale_type)`");
   static_assert(has_codeword<Q>, "pagoda: this quantizer lacks `static float codeword(std::uint32_t)`");
@@ -145,7 +157,7 @@ inline constexpr std::int64_t scale_bytes_v = has_scale_v<S> ? static_cast<std::
 template <class S>
 PAGODA_HOST_DEVICE constexpr float scale_of(const S& scale) noexcept {
   if constexpr (requires { scale.scale; }) {
-    return static_cast<float>(scale.scale);
+    return to_float(scale.scale);
   } else {
     return 1.0f;
   }
@@ -155,7 +167,7 @@ PAGODA_HOST_DEVICE constexpr float scale_of(const S& scale) noexcept {
 template <class S>
 PAGODA_HOST_DEVICE constexpr float offset_of(const S& scale) noexcept {
   if constexpr (requires { scale.offset; }) {
-    return static_cast<float>(scale.offset);
+    return to_float(scale.offset);
   } else {
     return 0.0f;
   }

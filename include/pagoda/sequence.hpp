@@ -17,8 +17,7 @@ namespace pagoda {
 class [[nodiscard]] sequence {
  public:
   sequence() noexcept = default;
-  sequence(sequence&& other) noexcept
-      : core_(std::exchange(other.core_, nullptr)), id_(std::exchange(other.id_, {})) {}
+  sequence(sequence&& other) noexcept : core_(std::exchange(other.core_, nullptr)), id_(std::exchange(other.id_, {})) {}
   sequence& operator=(sequence&& other) noexcept {
     sequence(std::move(other)).swap(*this);
     return *this;

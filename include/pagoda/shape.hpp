@@ -21,8 +21,8 @@ enum class block_id : std::int32_t { none = -1 };
 /// Numbers the steps of a manager in the order of their planning, from 1.
 enum class ticket : std::uint64_t { none = 0 };
 
-/// Names one sequence of one manager, for ever: the serial is never given twice in a process, so a stale id and an id of
-/// another manager are always found.
+/// Names one sequence of one manager, for ever: the serial is never given twice in a process, so a stale id and an id
+/// of another manager are always found.
 struct sequence_id {
   static constexpr int index_bits = 20;
 
@@ -62,7 +62,9 @@ constexpr std::int64_t round_up(std::int64_t size, std::int64_t unit, std::strin
   return checked_add(size, unit - 1, what) & ~(unit - 1);
 }
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept {
+  return (a + b - 1) / b;
+}
 
 /// Throws invalid_argument unless low <= value <= high.
 constexpr void check_range(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -126,8 +128,8 @@ struct rows_strides {
   std::int64_t head = 0;
 };
 
-/// Head vectors that somebody else owns: element (token, head, d) is data[token * strides.token + head * strides.head + d].
-/// Engines hand in slices of a fused QKV buffer this way. A rows_view<T> converts to rows_view<const T>.
+/// Head vectors that somebody else owns: element (token, head, d) is data[token * strides.token + head * strides.head +
+/// d]. Engines hand in slices of a fused QKV buffer this way. A rows_view<T> converts to rows_view<const T>.
 ///
 /// Shapes:  [tokens, heads, dim]; the last dimension is contiguous.
 /// Units:   strides in elements.
@@ -151,15 +153,15 @@ class rows_view {
     check_range("rows_view head stride", strides.head, 0, most);
     const std::int64_t needed = extent(shape.tokens);
     if (needed > static_cast<std::int64_t>(data.size())) {
-      detail::fail("rows_view of [", shape.tokens, ", ", shape.heads, ", ", shape.dim, "] with strides (", strides.token,
-                   ", ", strides.head, ") needs ", needed, " elements, but its span has ", data.size(),
+      detail::fail("rows_view of [", shape.tokens, ", ", shape.heads, ", ", shape.dim, "] with strides (",
+                   strides.token, ", ", strides.head, ") needs ", needed, " elements, but its span has ", data.size(),
                    ": pass a longer span or smaller sizes");
     }
   }
 
   template <class U>
-    requires(!std::is_same_v<U, T> && std::is_same_v<const U, T>)
-  constexpr rows_view(const rows_view<U>& other)  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<U, T> &&
+           std::is_same_v<const U, T>) constexpr rows_view(const rows_view<U>& other)  // NOLINT: implicit on purpose
       : data_(other.data()), shape_(other.shape()), strides_(other.strides()) {}
 
   constexpr T* data() const noexcept { return data_; }

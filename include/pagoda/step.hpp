@@ -10,8 +10,8 @@
 
 namespace pagoda {
 
-/// One planned growth of a batch: blocks are there, tokens are not committed yet. Destroying an open step rolls it back:
-/// every sequence is what it was before the plan.
+/// One planned growth of a batch: blocks are there, tokens are not committed yet. Destroying an open step rolls it
+/// back: every sequence is what it was before the plan.
 ///
 /// A view made from a step is valid while the step is open. Commit is bookkeeping about work already enqueued.
 class [[nodiscard]] step {
@@ -80,7 +80,8 @@ class [[nodiscard]] step {
  private:
   friend class block_manager;
 
-  step(manager_core& core, std::int32_t index) noexcept : core_(&core), index_(index), issued_(core.step_ticket(index)) {
+  step(manager_core& core, std::int32_t index) noexcept
+      : core_(&core), index_(index), issued_(core.step_ticket(index)) {
     core.add_handle();
   }
 

@@ -10,9 +10,8 @@
 
 namespace pagoda {
 
-/// Softmax over the keys seen so far: the largest score, and the sum of exp(score - max). The default is the state of no
-/// keys, the identity of merging.
-/// Source: online normaliser, Milakov and Gimelshein 2018, section 3.
+/// Softmax over the keys seen so far: the largest score, and the sum of exp(score - max). The default is the state of
+/// no keys, the identity of merging. Source: online normaliser, Milakov and Gimelshein 2018, section 3.
 struct softmax_state {
   float max = -std::numeric_limits<float>::infinity();
   float sum = 0.0f;
@@ -44,7 +43,8 @@ inline merge_weights merge(softmax_state& first, const softmax_state& second) no
 /// Shapes: output_a and output_b have dim elements.
 /// Units:  lse in natural log; (0, -infinity) is the identity.
 /// Source: cascade inference, as in FlashInfer (Ye et al. 2025), section 2.2.
-inline void merge_outputs(float* output_a, float& lse_a, const float* output_b, float lse_b, std::int64_t dim) noexcept {
+inline void merge_outputs(float* output_a, float& lse_a, const float* output_b, float lse_b,
+                          std::int64_t dim) noexcept {
   softmax_state a{lse_a, std::isinf(lse_a) && lse_a < 0 ? 0.0f : 1.0f};
   const softmax_state b{lse_b, std::isinf(lse_b) && lse_b < 0 ? 0.0f : 1.0f};
   const float sum_a = a.sum;

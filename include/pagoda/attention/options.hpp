@@ -22,15 +22,15 @@ namespace pagoda {
 ///
 /// A query that sees no key gives output 0 and, with no sink logit, lse -infinity.
 struct attention_options {
-  float scale = 0.0f;                        ///< 0: 1 / sqrt(key_dim)
-  bool causal = true;                        ///< false: every query sees the whole context
-  std::int64_t window = 0;                   ///< the last keys seen, the query's own among them; 0: all that is retained
-  std::int64_t sinks = 0;                    ///< the first tokens stay visible beside the window
-  std::span<const float> sink_logits{};      ///< [query_heads]
-  float soft_cap = 0.0f;                     ///< 0: none
-  std::span<const float> alibi_slopes{};     ///< [query_heads]
-  tree_mask tree{};                          ///< who sees whom among the step's own tokens; replaces causal there
-  std::span<float> lse{};                    ///< [queries, query_heads], written if given
+  float scale = 0.0f;                     ///< 0: 1 / sqrt(key_dim)
+  bool causal = true;                     ///< false: every query sees the whole context
+  std::int64_t window = 0;                ///< the last keys seen, the query's own among them; 0: all that is retained
+  std::int64_t sinks = 0;                 ///< the first tokens stay visible beside the window
+  std::span<const float> sink_logits{};   ///< [query_heads]
+  float soft_cap = 0.0f;                  ///< 0: none
+  std::span<const float> alibi_slopes{};  ///< [query_heads]
+  tree_mask tree{};                       ///< who sees whom among the step's own tokens; replaces causal there
+  std::span<float> lse{};                 ///< [queries, query_heads], written if given
 };
 
 /// attention_options with every default filled in, checked against a view.
@@ -83,7 +83,10 @@ inline void check_per_head(std::string_view name, std::span<const float> given, 
 inline void check_tree(const batch_view& batch, const attention_options& options, const attention_mask& mask) {
   if (options.tree.empty()) return;
   if (!options.causal || mask.window != unlimited || !options.alibi_slopes.empty()) {
-    fail("a tree mask with ", !options.causal ? "causal = false" : mask.window != unlimited ? "a window" : "ALiBi slopes",
+    fail("a tree mask with ",
+         !options.causal            ? "causal = false"
+         : mask.window != unlimited ? "a window"
+                                    : "ALiBi slopes",
          " is not supported: a token's place in the tree is not its position");
   }
   const std::int64_t words = checked_multiply(batch.total_queries(), options.tree.words_per_query, "tree mask words");
@@ -135,8 +138,8 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
   }
   const std::int64_t rows = checked_multiply(queries.tokens(), queries.heads(), "LSE elements");
   if (!options.lse.empty() && static_cast<std::int64_t>(options.lse.size()) != rows) {
-    fail("lse has ", options.lse.size(), " elements, but there are ", queries.tokens(), " queries of ",
-         queries.heads(), " heads: pass ", rows);
+    fail("lse has ", options.lse.size(), " elements, but there are ", queries.tokens(), " queries of ", queries.heads(),
+         " heads: pass ", rows);
   }
   if (!std::isfinite(options.scale)) fail("attention scale is ", double{options.scale}, ", but must be finite");
   if (!std::isfinite(options.soft_cap) || options.soft_cap < 0) {

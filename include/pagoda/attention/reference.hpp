@@ -73,7 +73,8 @@ void reference_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, c
           for (std::size_t d = 0; d < k.size(); ++d) score += double{to_float(queries.row(query_row, head)[d])} * k[d];
           score *= double{how.scale};
           if (how.soft_cap > 0) score = double{how.soft_cap} * std::tanh(score / double{how.soft_cap});
-          if (how.alibi_slopes != nullptr) score += double{how.alibi_slopes[head]} * static_cast<double>(key - position);
+          if (how.alibi_slopes != nullptr)
+            score += double{how.alibi_slopes[head]} * static_cast<double>(key - position);
           scores.push_back(score);
           seen_values.push_back(std::move(v));
         }
@@ -94,7 +95,8 @@ void reference_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, c
           output.row(query_row, head)[d] = sum == 0 ? 0 : result[d] / sum;
         }
         if (!lse.empty()) {
-          lse[static_cast<std::size_t>(query_row * queries.heads() + head)] = sum == 0 ? -infinity : max + std::log(sum);
+          lse[static_cast<std::size_t>(query_row * queries.heads() + head)] =
+              sum == 0 ? -infinity : max + std::log(sum);
         }
       }
     }

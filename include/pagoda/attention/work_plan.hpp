@@ -11,8 +11,8 @@
 
 namespace pagoda {
 
-/// Chunks are cut at fixed absolute positions, never by the batch or the machine, and merged in order: so a row's result
-/// does not depend on its neighbours, on the number of threads, or on how many chunks an item takes.
+/// Chunks are cut at fixed absolute positions, never by the batch or the machine, and merged in order: so a row's
+/// result does not depend on its neighbours, on the number of threads, or on how many chunks an item takes.
 inline constexpr std::int64_t chunk_tokens = 512;
 
 /// Query rows of one sequence and some kv heads against the chunks from chunk_begin on.
@@ -92,8 +92,8 @@ class work_plan {
   }
 
  private:
-  static constexpr std::int64_t tile_rows = 64;                // query rows that share one walk over a kv head
-  static constexpr std::int32_t queries_per_head_item = 8;     // from here on, one kv head's rows fill a cache
+  static constexpr std::int64_t tile_rows = 64;             // query rows that share one walk over a kv head
+  static constexpr std::int32_t queries_per_head_item = 8;  // from here on, one kv head's rows fill a cache
 
   static std::int64_t first_chunk_of_window(const visible_keys& keys) noexcept {
     return std::max(keys.begin / chunk_tokens, (keys.sinks_end + chunk_tokens - 1) / chunk_tokens);

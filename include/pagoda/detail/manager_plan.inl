@@ -77,7 +77,8 @@ inline void manager_core::unmark(std::span<const growth> batch) noexcept {
 inline detail::plan_verdict manager_core::plan(std::span<const growth> batch, std::int32_t& index) noexcept {
   using detail::plan_verdict;
   if (batch.size() > static_cast<std::size_t>(config_.max_batch)) {
-    return {plan_verdict::batch_too_large, 0, static_cast<std::int64_t>(batch.size()), config_.max_batch, {.group = -1}};
+    return {
+        plan_verdict::batch_too_large, 0, static_cast<std::int64_t>(batch.size()), config_.max_batch, {.group = -1}};
   }
   index = 0;
   while (static_cast<std::size_t>(index) < steps_.size() &&
@@ -145,8 +146,8 @@ inline void manager_core::refuse(const detail::plan_verdict& verdict, std::span<
       detail::fail<capacity_exceeded>("a batch of ", verdict.value, " sequences is more than max_batch ", verdict.limit,
                                       ": split it or raise manager_config::max_batch");
     case plan_verdict::no_open_step_left:
-      detail::fail<capacity_exceeded>("all ", verdict.limit,
-                                      " steps are open: commit or destroy one, or raise manager_config::max_open_steps");
+      detail::fail<capacity_exceeded>(
+          "all ", verdict.limit, " steps are open: commit or destroy one, or raise manager_config::max_open_steps");
     case plan_verdict::unknown_sequence:
       detail::fail("batch entry ", verdict.index, " names sequence id ", id,
                    ", no living sequence of this manager: it is empty, was released, or belongs to another manager");

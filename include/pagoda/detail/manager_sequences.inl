@@ -124,8 +124,7 @@ inline sequence_id manager_core::take_slot() {
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  const std::uint64_t id =
-      detail::next_sequence_serial() << sequence_id::index_bits | static_cast<std::uint64_t>(slot);
+  const std::uint64_t id = detail::next_sequence_serial() << sequence_id::index_bits | static_cast<std::uint64_t>(slot);
   sequences_[static_cast<std::size_t>(slot)] = {.id = id};
   for (group_state& group : groups_) {
     group.entries[static_cast<std::size_t>(slot)] = 0;
@@ -134,7 +133,9 @@ inline sequence_id manager_core::take_slot() {
   return {id};
 }
 
-inline sequence_id manager_core::make_sequence() { return take_slot(); }
+inline sequence_id manager_core::make_sequence() {
+  return take_slot();
+}
 
 inline sequence_id manager_core::fork(sequence_id parent) {
   const std::int32_t from = settled_slot_of(parent, "fork");

@@ -19,7 +19,8 @@ class scratch {
     if (bytes > capacity_) {
       data_.reset();
       capacity_ = 0;
-      data_.reset(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{alignment})));
+      data_.reset(
+          static_cast<std::byte*>(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{alignment})));
       capacity_ = bytes;
     }
     used_ = 0;
@@ -42,7 +43,7 @@ class scratch {
  private:
   static constexpr std::int64_t alignment = 64;
   struct deleter {
-    void operator()(std::byte* data) const noexcept { ::operator delete(data, std::align_val_t{alignment}); }
+    void operator()(std::byte* data) const noexcept { ::operator delete (data, std::align_val_t{alignment}); }
   };
   std::unique_ptr<std::byte, deleter> data_;
   std::int64_t capacity_ = 0;

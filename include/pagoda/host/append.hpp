@@ -82,7 +82,8 @@ void append_tokens(const cache_view<KeyQuantizer, ValueQuantizer>& view, const r
                    const rows_view<V>& values, std::int64_t token_begin, std::int64_t token_end) noexcept {
   const batch_view& batch = view.batch;
   const std::int32_t* offsets = batch.token_offsets;
-  auto i = static_cast<std::int32_t>(std::upper_bound(offsets, offsets + batch.sequences() + 1, token_begin) - offsets) - 1;
+  auto i =
+      static_cast<std::int32_t>(std::upper_bound(offsets, offsets + batch.sequences() + 1, token_begin) - offsets) - 1;
   for (std::int64_t token = token_begin; token < token_end; ++token) {
     while (offsets[i + 1] <= token) ++i;
     const std::int64_t context = batch.context_length(i);

@@ -30,8 +30,8 @@ inline thread_memory& this_thread_memory() {
 
 }  // namespace detail
 
-/// Attention of a step's queries over one layer of the cache: decode, prefill, chunked prefill and ragged batches are one
-/// call. See attention_options for what it computes; reference_attention defines it.
+/// Attention of a step's queries over one layer of the cache: decode, prefill, chunked prefill and ragged batches are
+/// one call. See attention_options for what it computes; reference_attention defines it.
 ///
 /// Shapes:     queries [queries of the batch, query_heads, key_dim]; output [same, query_heads, value_dim]; float, half
 ///             or bfloat16, strided. query_heads is any multiple of kv_heads. options.lse is [queries, query_heads].
@@ -41,15 +41,16 @@ inline thread_memory& this_thread_memory() {
 ///             below 2e-5 for float and half, whatever the length.
 /// Throws:     invalid_argument or out_of_range for what does not fit, before anything is written; std::bad_alloc if
 ///             working memory must grow and cannot. A call no larger than an earlier one allocates nothing.
-/// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for up to 64 query rows
+/// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for up to 64 query
+/// rows
 ///             of its kv head.
 /// Source:     online softmax over tiles: FlashAttention (Dao et al. 2022), split over keys: Flash-Decoding (2023).
 template <class KeyQuantizer, class ValueQuantizer, floating_element Query, floating_element Output,
           executor Executor = const serial_executor>
-  requires(!std::is_const_v<Output>)
-void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<Query>& queries,
-               const rows_view<Output>& output, const attention_options& options = {},
-               Executor&& run = serial_executor{}) {
+requires(!std::is_const_v<Output>) void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view,
+                                                  const rows_view<Query>& queries, const rows_view<Output>& output,
+                                                  const attention_options& options = {},
+                                                  Executor&& run = serial_executor{}) {
   const resolved_options how = resolve_attention(view, queries, output, options);
   const detail::attention_job<KeyQuantizer, ValueQuantizer, std::remove_const_t<Query>, Output> job(
       view, rows_view<const std::remove_const_t<Query>>(queries), output, how, options.lse);
@@ -63,7 +64,8 @@ void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_
 
   run.parallel_for(static_cast<std::int64_t>(plan.items().size()), [&](std::int64_t i) {
     const work_item& item = plan.items()[static_cast<std::size_t>(i)];
-    job.run_item(item, item.partial < 0 ? nullptr : partials + item.partial * floats, detail::this_thread_memory().item);
+    job.run_item(item, item.partial < 0 ? nullptr : partials + item.partial * floats,
+                 detail::this_thread_memory().item);
   });
   if (plan.merges().empty()) return;
   run.parallel_for(static_cast<std::int64_t>(plan.merges().size()), [&](std::int64_t i) {

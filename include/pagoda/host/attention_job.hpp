@@ -33,7 +33,12 @@ class attention_job {
 
   attention_job(const view_type& view, const rows_view<const Query>& queries, const rows_view<Output>& output,
                 const resolved_options& how, std::span<float> lse)
-      : view_(view), queries_(queries), output_(output), how_(how), lse_(lse), group_(queries.heads() / view.kv_heads) {}
+      : view_(view),
+        queries_(queries),
+        output_(output),
+        how_(how),
+        lse_(lse),
+        group_(queries.heads() / view.kv_heads) {}
 
   std::int64_t group() const noexcept { return group_; }
 
@@ -99,8 +104,7 @@ class attention_job {
       load_float<8>(output + d, old);
       load_float<8>(next_output + d, added);
       const lanes scaled = old * broadcast<8>(weights.first);
-      store_float<8>(
-          fma(added, broadcast<8>(weights.second), scaled), output + d);
+      store_float<8>(fma(added, broadcast<8>(weights.second), scaled), output + d);
     }
   }
 
@@ -257,7 +261,8 @@ class attention_job {
 
     bool sees_all(std::int64_t first_position, std::int64_t context) const noexcept {
       if (!gather_.contiguous()) return queries_ == 1 && job_.how_.tree.empty();
-      if (!job_.how_.tree.empty() && gather_.end() > context - job_.view_.batch.new_tokens(item_.sequence)) return false;
+      if (!job_.how_.tree.empty() && gather_.end() > context - job_.view_.batch.new_tokens(item_.sequence))
+        return false;
       const attention_mask& mask = job_.how_.mask;
       return mask.visible(first_position, context).covers(gather_.begin(), gather_.end()) &&
              mask.visible(first_position + queries_ - 1, context).covers(gather_.begin(), gather_.end());

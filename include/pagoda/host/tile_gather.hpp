@@ -45,8 +45,9 @@ class tile_plane {
   std::int64_t scratch_bytes() const noexcept {
     using pagoda::detail::scratch;
     return 3 * scratch::size_of<const std::byte*>(tile_tokens) + 4 * scratch::size_of<float>(tile_tokens) +
-           (unpack_ ? scratch::size_of<float>(tile_tokens * dim_) + scratch::size_of<std::byte>(row_bytes<Quantizer>(dim_))
-                    : 0);
+           (unpack_
+                ? scratch::size_of<float>(tile_tokens * dim_) + scratch::size_of<std::byte>(row_bytes<Quantizer>(dim_))
+                : 0);
   }
 
   void take(pagoda::detail::scratch& memory) noexcept {
@@ -254,9 +255,8 @@ class tile_gather {
   template <class Visit>
   void with_rows(Visit&& visit) const {
     with_loader<KeyQuantizer>(keys_.unpacks(), [&]<class Keys>(std::type_identity<Keys> keys) {
-      with_loader<ValueQuantizer>(values_.unpacks(), [&]<class Values>(std::type_identity<Values> values) {
-        visit(keys, values);
-      });
+      with_loader<ValueQuantizer>(values_.unpacks(),
+                                  [&]<class Values>(std::type_identity<Values> values) { visit(keys, values); });
     });
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file The inner loops of host attention: query rows against one tile of keys and values.
 ///
-/// A tile is a list of row pointers, so the kernels know nothing of blocks, layouts or masks. One row's result takes the
-/// same operations in the same order however many rows share a pass: passes of 4, 2 and 1 are bitwise alike.
+/// A tile is a list of row pointers, so the kernels know nothing of blocks, layouts or masks. One row's result takes
+/// the same operations in the same order however many rows share a pass: passes of 4, 2 and 1 are bitwise alike.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,6 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
-
-#define PAGODA_UNROLL _Pragma("GCC unroll 16")
 
 namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {

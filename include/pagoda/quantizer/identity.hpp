@@ -14,7 +14,8 @@ namespace pagoda {
 
 /// Stores each element as a T: float, half or bfloat16. No scale.
 ///
-/// Error: half an ulp of T: |x| * 2^-11 for half (at least 2^-25, the subnormals), |x| * 2^-8 for bfloat16, 0 for float.
+/// Error: half an ulp of T: |x| * 2^-11 for half (at least 2^-25, the subnormals), |x| * 2^-8 for bfloat16
+/// (at least 2^-134), 0 for float.
 /// Values beyond T's range become infinities; NaN stays NaN.
 template <class T>
 struct identity {
@@ -51,7 +52,7 @@ struct identity {
     } else if constexpr (std::is_same_v<T, half>) {
       return stats.amax() * 0x1p-11f + 0x1p-25f;
     } else {
-      return stats.amax() * 0x1p-8f;
+      return stats.amax() * 0x1p-8f + 0x1p-134f;
     }
   }
 

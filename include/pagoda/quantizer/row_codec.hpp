@@ -81,8 +81,8 @@ struct row_codec {
     high.fill(row[0]);
     float poison = 0;  // becomes NaN with the first NaN, whatever the comparisons make of it
     std::array<float, lanes> zero{};
-    std::int64_t i = 0;
-    for (; i + lanes <= size; i += lanes) {
+    const std::int64_t full = size / lanes * lanes;
+    for (std::int64_t i = 0; i < full; i += lanes) {
       for (std::int64_t j = 0; j < lanes; ++j) {
         const auto lane = static_cast<std::size_t>(j);
         const float x = row[i + j];
@@ -91,7 +91,7 @@ struct row_codec {
         zero[lane] = x == x ? zero[lane] : x;
       }
     }
-    for (; i < size; ++i) {
+    for (std::int64_t i = full; i < size; ++i) {
       low[0] = row[i] < low[0] ? row[i] : low[0];
       high[0] = row[i] > high[0] ? row[i] : high[0];
       poison = row[i] == row[i] ? poison : row[i];
@@ -106,8 +106,8 @@ struct row_codec {
   }
 
  private:
-  using code_type = std::conditional_t<Q::bits == 32, std::uint32_t,
-                                       std::conditional_t<Q::bits == 16, std::uint16_t, std::uint8_t>>;
+  using code_type =
+      std::conditional_t<Q::bits == 32, std::uint32_t, std::conditional_t<Q::bits == 16, std::uint16_t, std::uint8_t>>;
 
   static void encode_group(const float* row, std::int64_t size, scale_type scale, std::byte* codes) noexcept {
     if constexpr (Q::bits == 4) {

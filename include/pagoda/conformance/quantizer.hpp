@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file Checks a quantizer of your own.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include <pagoda/conformance/report.hpp>
+#include <pagoda/quantizer/row_codec.hpp>
+
+namespace pagoda::conformance {
+
+namespace detail {
+
+/// A small generator, so that every machine checks the same rows.
+class random_source {
+ public:
+  /// Uniform in [-1, 1).
+  float uniform() noexcept {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+    return static_cast<float>(static_cast<std::int32_t>(state_ >> 32)) * 0x1p-31f;
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+};
+
+struct named_row {
+  std::string_view name;
+  std::vector<float> values;
+};
+
+inline std::vector<named_row> sample_rows(std::int64_t dim) {
+  const auto size = static_cast<std::size_t>(dim);
+  random_source random;
+  std::vector<named_row> rows;
+  const auto add = [&](std::string_view name, auto&& value) {
+    named_row row{name, std::vector<float>(size)};
+    for (std::size_t i = 0; i < size; ++i) row.values[i] = value(i);
+    rows.push_back(std::move(row));
+  };
+  add("zeros", [](std::size_t) { return 0.0f; });
+  add("a constant", [](std::size_t) { return 1.5f; });
+  add("a negative constant", [](std::size_t) { return -0.75f; });
+  add("uniform values", [&](std::size_t) { return random.uniform(); });
+  add("bell-shaped values", [&](std::size_t) {
+    float sum = 0;
+    for (int i = 0; i < 12; ++i) sum += random.uniform();
+    return sum;
+  });
+  add("heavy tails", [&](std::size_t) { return std::pow(random.uniform(), 5.0f) * 50.0f; });
+  add("one outlier", [&](std::size_t i) { return i == 3 ? 300.0f : random.uniform(); });
+  add("large values", [&](std::size_t) { return random.uniform() * 10000.0f; });
+  add("small values", [&](std::size_t) { return random.uniform() * 1e-4f; });
+  add("denormal values", [&](std::size_t) { return random.uniform() * 1e-39f; });
+  return rows;
+}
+
+}  // namespace detail
+
+/// Codes and decodes rows of many kinds and compares. Checks that:
+/// - codes fit their bits, and coding is deterministic;
+/// - the whole-row codec and, if there is one, load_float<8> agree with codeword();
+/// - values decode within error_bound(row_stats), if Q promises one; finite rows decode to finite values; zeros to
+/// zeros;
+/// - a NaN in a row decodes to a row with a NaN;
+/// - each group's scale comes from its own lanes alone.
+///
+/// Complexity: some thousand elements; well under a second.
+template <quantizer Q>
+report check_quantizer() {
+  report result;
+  using codec = row_codec<Q>;
+  constexpr std::int64_t dim = Q::group > 0 ? 4 * Q::group : 128;
+  constexpr auto count = static_cast<std::size_t>(dim);
+  std::vector<std::byte> codes(static_cast<std::size_t>(row_bytes<Q>(dim)));
+  std::vector<std::byte> scales(static_cast<std::size_t>(row_scale_bytes<Q>(dim)) + 1);
+  std::vector<float> decoded(count);
+
+  const auto round_trip = [&](const std::vector<float>& row) {
+    codec::encode(row.data(), dim, codes.data(), scales.data());
+    codec::decode(codes.data(), scales.data(), dim, decoded.data());
+  };
+
+  for (const detail::named_row& row : detail::sample_rows(dim)) {
+    round_trip(row.values);
+    const std::vector<std::byte> first_codes = codes;
+    const std::vector<std::byte> first_scales = scales;
+    for (std::int64_t begin = 0; begin < dim; begin += codec::group_size(dim)) {
+      const row_stats stats = codec::stats(row.values.data() + begin, codec::group_size(dim));
+      for (std::int64_t d = begin; d < begin + codec::group_size(dim); ++d) {
+        const auto i = static_cast<std::size_t>(d);
+        const std::uint32_t code = codec::load_code(codes.data(), d);
+        const auto scale = codec::load_scale(scales.data(), d / codec::group_size(dim));
+        const std::uint32_t encoded = Q::encode(row.values[i], scale);
+        result.expect(Q::bits == 32 || encoded >> (Q::bits % 32) == 0, Q::name, ": the code ", encoded, " of ",
+                      double{row.values[i]}, " in ", row.name, " takes more than ", Q::bits, " bits");
+        result.expect(encoded == code, Q::name, ": encode gives ", encoded, " after the row was coded as ", code);
+        const float direct = scale_of(scale) * Q::codeword(code) + offset_of(scale);
+        result.expect(decoded[i] == direct || std::fabs(decoded[i] - direct) <= 1e-6f * std::fabs(direct), Q::name,
+                      ": the row decodes to ", double{decoded[i]}, ", but codeword() says ", double{direct});
+        result.expect(std::isfinite(decoded[i]), Q::name, ": ", double{row.values[i]}, " in ", row.name,
+                      " decodes to a value that is not finite");
+        if (row.name == "zeros") result.expect(decoded[i] == 0, Q::name, ": zeros decode to ", double{decoded[i]});
+        if constexpr (requires { Q::error_bound(stats); }) {
+          const float error = std::fabs(decoded[i] - row.values[i]);
+          result.expect(error <= Q::error_bound(stats), Q::name, ": ", double{row.values[i]}, " in ", row.name,
+                        " decodes with error ", double{error}, ", above the promised ", double{Q::error_bound(stats)});
+        }
+      }
+    }
+    codec::encode(row.values.data(), dim, codes.data(), scales.data());
+    result.expect(codes == first_codes && scales == first_scales, Q::name, ": coding ", row.name,
+                  " twice gives different bytes");
+    if constexpr (has_load_float<Q>) {
+      for (std::int64_t d = 0; d < dim; d += 8) {
+        vec<float, 8> lanes;
+        Q::template load_float<8>(codes.data() + code_bytes<Q>(d), lanes);
+        for (std::int64_t i = 0; i < 8; ++i) {
+          const float expected = Q::codeword(codec::load_code(codes.data(), d + i));
+          result.expect(lanes[i] == expected, Q::name, ": load_float gives ", double{lanes[i]}, " for a code whose ",
+                        "codeword is ", double{expected});
+        }
+      }
+    }
+  }
+
+  std::vector<float> poisoned = detail::sample_rows(dim)[3].values;
+  const std::int64_t last_group = dim - codec::group_size(dim);
+  poisoned[count - 1] = std::numeric_limits<float>::quiet_NaN();
+  round_trip(poisoned);
+  bool poison_stays = false;
+  for (std::size_t i = static_cast<std::size_t>(last_group); i < count; ++i) poison_stays |= std::isnan(decoded[i]);
+  result.expect(poison_stays, Q::name,
+                ": a row with a NaN decodes to a row without one: let fit() or encode() keep it");
+  for (std::size_t i = 0; i < static_cast<std::size_t>(last_group); ++i) {
+    result.expect(std::isfinite(decoded[i]), Q::name, ": a NaN in one group of lanes reaches another");
+  }
+  return result;
+}
+
+}  // namespace pagoda::conformance
