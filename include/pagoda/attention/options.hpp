@@ -147,8 +147,9 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
   }
   detail::check_per_head("sink_logits", options.sink_logits, queries.heads());
   detail::check_per_head("alibi_slopes", options.alibi_slopes, queries.heads());
-  const attention_mask mask = detail::resolve_mask(batch, options);
+  attention_mask mask = detail::resolve_mask(batch, options);
   detail::check_tree(batch, options, mask);
+  if (!options.tree.empty()) mask.causal = false;  // the tree alone masks new tokens; older ones are seen by all
   if (options.causal) {
     for (std::int32_t i = 0; i < batch.sequences(); ++i) {
       const std::int32_t context = batch.context_length(i);

@@ -17,7 +17,9 @@
 #include <immintrin.h>
 #endif
 
+#if PAGODA_HAS_AVX2 || defined(__clang__)
 #pragma GCC diagnostic push
+#endif
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace pagoda::detail {
@@ -296,4 +298,8 @@ PAGODA_ALWAYS_INLINE vec<float, 8> exp(const vec<float, 8>& x) {
 }  // namespace PAGODA_ISA
 }  // namespace pagoda::detail
 
+// In a build without AVX, g++ reports the ABI of functions that return vectors at the end of the file, although all of
+// them are inlined: there the setting has to stay.
+#if PAGODA_HAS_AVX2 || defined(__clang__)
 #pragma GCC diagnostic pop
+#endif

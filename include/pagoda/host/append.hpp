@@ -15,7 +15,7 @@
 #include <pagoda/quantizer/row_codec.hpp>
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi"  // clang++ without AVX, at calls that are inlined
 
 namespace pagoda::host {
 
@@ -110,6 +110,8 @@ void check_rows(const char* name, const rows_view<T>& rows, std::int64_t tokens,
 }  // namespace PAGODA_ISA
 }  // namespace detail
 
+inline namespace PAGODA_ISA {
+
 /// Writes the keys and values of a step's new tokens into one layer, coded as the view's quantizers say.
 ///
 /// Shapes:     keys [new tokens of the batch, kv_heads, key_dim]; values [same, kv_heads, value_dim]; float, half or
@@ -134,6 +136,7 @@ void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_vie
   });
 }
 
+}  // namespace PAGODA_ISA
 }  // namespace pagoda::host
 
 #pragma GCC diagnostic pop

@@ -30,6 +30,8 @@ inline thread_memory& this_thread_memory() {
 
 }  // namespace detail
 
+inline namespace PAGODA_ISA {
+
 /// Attention of a step's queries over one layer of the cache: decode, prefill, chunked prefill and ragged batches are
 /// one call. See attention_options for what it computes; reference_attention defines it.
 ///
@@ -73,4 +75,5 @@ requires(!std::is_const_v<Output>) void attention(const cache_view<KeyQuantizer,
   });
 }
 
+}  // namespace PAGODA_ISA
 }  // namespace pagoda::host

@@ -12,10 +12,11 @@
 #include <pagoda/cache_view.hpp>
 #include <pagoda/detail/scratch.hpp>
 #include <pagoda/host/tile_kernels.hpp>
+#include <pagoda/layout.hpp>
 #include <pagoda/quantizer/row_codec.hpp>
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi"  // clang++ without AVX, at calls that are inlined
 
 namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {
@@ -32,19 +33,20 @@ class tile_plane {
   using scale_type = typename Quantizer::scale_type;
   static constexpr bool folds = has_scale_v<scale_type> && Quantizer::group == 0;
   static constexpr bool has_offsets = folds && requires(scale_type scale) { scale.offset; };
+  /// Whether rows may be read where they lie.
+  static constexpr bool direct = is_vectorized_v<Quantizer> && (folds || !has_scale_v<scale_type>);
 
   tile_plane(const plane_view& rows, const plane_view& scales, std::int64_t dim, bool many_query_rows)
       : rows_(rows),
         scales_(scales),
         dim_(dim),
-        unpack_(!is_vectorized_v<Quantizer> || (has_scale_v<scale_type> && !folds) || rows.chunk_stride != 16 ||
-                (many_query_rows && Quantizer::bits != 32)) {}
+        unpack_(!direct || rows.chunk_stride != chunk_bytes || (many_query_rows && Quantizer::bits != 32)) {}
 
   bool unpacks() const noexcept { return unpack_; }
 
   std::int64_t scratch_bytes() const noexcept {
     using pagoda::detail::scratch;
-    return 3 * scratch::size_of<const std::byte*>(tile_tokens) + 4 * scratch::size_of<float>(tile_tokens) +
+    return 4 * scratch::size_of<const std::byte*>(tile_tokens) + 4 * scratch::size_of<float>(tile_tokens) +
            (unpack_
                 ? scratch::size_of<float>(tile_tokens * dim_) + scratch::size_of<std::byte>(row_bytes<Quantizer>(dim_))
                 : 0);
@@ -52,6 +54,7 @@ class tile_plane {
 
   void take(pagoda::detail::scratch& memory) noexcept {
     base_ = memory.take<const std::byte*>(tile_tokens);
+    scale_base_ = memory.take<const std::byte*>(tile_tokens);
     head_rows_ = memory.take<const std::byte*>(tile_tokens);
     seen_rows_ = memory.take<const std::byte*>(tile_tokens);
     scale_ = memory.take<float>(tile_tokens);
@@ -67,10 +70,7 @@ class tile_plane {
   /// Names the block and slot of the tile's token t.
   void locate(std::int64_t t, block_id block, std::int64_t slot) noexcept {
     base_[t] = rows_.row(block, 0, slot);
-    if constexpr (has_scale_v<scale_type>) {
-      // Scales are found again from the head's own plane; keep the slot's distance in the row pointer's stead.
-      scale_base_[t] = scales_.row(block, 0, slot);
-    }
+    if constexpr (has_scale_v<scale_type>) scale_base_[t] = scales_.row(block, 0, slot);
   }
 
   void select_head(std::int64_t head, std::int64_t count) noexcept {
@@ -125,7 +125,7 @@ class tile_plane {
   }
 
   void unpack(const std::byte* row, const std::byte* scales, float* to) const noexcept {
-    if (rows_.chunk_stride != 16) {
+    if (rows_.chunk_stride != chunk_bytes) {
       const std::int64_t bytes = code_bytes<Quantizer>(dim_);
       for (std::int64_t begin = 0; begin < bytes; begin += 16) {
         std::memcpy(codes_ + begin, row + begin / 16 * rows_.chunk_stride,
@@ -150,9 +150,10 @@ class tile_plane {
   plane_view scales_;
   std::int64_t dim_;
   bool unpack_;
-  const std::byte** base_ = nullptr;       // [tile_tokens], rows of head 0
-  const std::byte** head_rows_ = nullptr;  // [tile_tokens], of the head at hand, unpacked or not
-  const std::byte** seen_rows_ = nullptr;  // [tile_tokens], those that one query sees
+  const std::byte** base_ = nullptr;        // [tile_tokens], rows of head 0
+  const std::byte** scale_base_ = nullptr;  // [tile_tokens], scales of head 0
+  const std::byte** head_rows_ = nullptr;   // [tile_tokens], of the head at hand, unpacked or not
+  const std::byte** seen_rows_ = nullptr;   // [tile_tokens], those that one query sees
   const std::byte** rows_now_ = nullptr;
   float* scale_ = nullptr;
   float* offset_ = nullptr;
@@ -162,7 +163,6 @@ class tile_plane {
   const float* offset_now_ = nullptr;
   float* unpacked_ = nullptr;  // [tile_tokens, dim]
   std::byte* codes_ = nullptr;
-  const std::byte* scale_base_[has_scale_v<scale_type> ? tile_tokens : 1] = {};
 };
 
 /// The keys and values of one tile of one sequence.
@@ -266,11 +266,7 @@ class tile_gather {
 
   template <class Quantizer, class Visit>
   static void with_loader(bool unpacked, Visit&& visit) {
-    if constexpr (is_vectorized_v<Quantizer> && Quantizer::bits != 32 &&
-                  !(has_scale_v<typename Quantizer::scale_type> && Quantizer::group != 0)) {
-      if (!unpacked) return visit(std::type_identity<code_rows<Quantizer>>{});
-    }
-    if constexpr (Quantizer::bits == 32 && is_vectorized_v<Quantizer>) {
+    if constexpr (tile_plane<Quantizer>::direct) {
       if (!unpacked) return visit(std::type_identity<code_rows<Quantizer>>{});
     }
     visit(std::type_identity<float_rows>{});

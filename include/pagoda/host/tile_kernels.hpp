@@ -13,7 +13,7 @@
 #include <pagoda/quantizer.hpp>
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi"  // clang++ without AVX, at calls that are inlined
 
 namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {
