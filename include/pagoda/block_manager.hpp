@@ -22,7 +22,8 @@ namespace pagoda {
 ///
 /// Two managers given the same calls return the same block ids. A manager and its handles are used by one thread at a
 /// time. A sequence is in at most one open step.
-/// Complexity: O(1) for each block given or taken; plan and commit are O(batch * groups) besides; the steady state
+/// Complexity: O(1) for each block given or taken, and when a window drops one, a move of its table row, of at most
+///             (sinks + window) / block_size entries; plan and commit are O(batch * groups) besides. The steady state
 ///             allocates no memory.
 /// Source:     block tables and copy-on-write: PagedAttention (Kwon et al. 2023), section 4.
 class block_manager {
@@ -70,7 +71,7 @@ class block_manager {
   step plan(std::initializer_list<growth> batch) { return plan(std::span<const growth>(batch.begin(), batch.size())); }
 
   /// As plan, but returns nothing where plan throws. `why` then tells what is lacking; why->group is -1 if the batch
-  /// itself is refused, so that no amount of free blocks would help.
+  /// itself is refused, for a reason that plan names. A batch that needs more than stats().total is a shortage, too.
   std::optional<step> try_plan(std::span<const growth> batch, shortage* why = nullptr) noexcept {
     std::int32_t index = 0;
     const detail::plan_verdict verdict = core_->plan(batch, index);

@@ -69,7 +69,8 @@ class [[nodiscard]] step {
   }
 
   /// Keeps the accepted path of each sequence's token tree: the numbers of new tokens, from 0, strictly rising. The
-  /// returned list moves the accepted rows together; execute it before any later work.
+  /// returned list moves the accepted rows together; execute it before any later work, and complete() the step's ticket
+  /// only after it.
   /// Throws: as commit; invalid_argument for a path that does not rise or leaves the planned tokens.
   [[nodiscard]] copy_list commit_paths(ragged<std::int32_t> paths) {
     copy_list moves = core("commit_paths").commit_paths(index_, paths);

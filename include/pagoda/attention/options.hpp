@@ -157,6 +157,12 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
         fail("batch entry ", i, " has ", batch.queries(i), " queries, but a context of ", context,
              " tokens: causal queries are the last tokens of the context; pass causal = false for cross-attention");
       }
+      const std::int64_t dropped = batch.skipped_blocks[i];
+      const std::int64_t first_kept = dropped == 0 ? 0 : (batch.sink_blocks + dropped) * view.block_size();
+      if (context != 0 && mask.visible(context - batch.queries(i), context).begin < first_kept) {
+        fail("batch entry ", i, " has ", batch.queries(i), " queries, the first of which would read dropped tokens: the ",
+             "layer group holds those from ", first_kept, " on; ask for fewer queries or a smaller window");
+      }
     }
   }
   return {.scale = options.scale != 0 ? options.scale : 1.0f / std::sqrt(static_cast<float>(view.key_dim)),

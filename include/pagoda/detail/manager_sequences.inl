@@ -50,7 +50,9 @@ inline manager_core::manager_core(manager_config config) : config_(std::move(con
     const std::int64_t sinks = group.keep.keeps_all() ? 0 : blocks_for(group.keep.sinks);
     std::int64_t capacity = group.num_blocks;
     if (config_.max_resident_tokens > 0) {
-      capacity = std::min(capacity, blocks_for(config_.max_resident_tokens) + (group.keep.keeps_all() ? 0 : 1));
+      // A window, and the sinks before it, may each begin and end inside a block.
+      const std::int64_t slack = group.keep.keeps_all() ? 0 : sinks > 0 ? 2 : 1;
+      capacity = std::min(capacity, blocks_for(config_.max_resident_tokens) + slack);
     }
     if (sinks > capacity) {
       detail::fail("layer group ", g, " keeps ", group.keep.sinks, " sink tokens, but a block table holds ", capacity,
