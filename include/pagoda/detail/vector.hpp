@@ -43,7 +43,7 @@ inline constexpr bool is_vector_width = W == 8 || W == 16;
 template <int W>
 PAGODA_ALWAYS_INLINE vec<float, W> broadcast(float value) {
   static_assert(is_vector_width<W>, "W is 8 or 16");
-  vec<float, W> result;
+  vec<float, W> result{};
   for (int i = 0; i < W; ++i) result[i] = value;
   return result;
 }

@@ -44,7 +44,8 @@ void encode_row(const T* row, std::int64_t dim, std::byte* codes, std::byte* sca
     std::memcpy(codes, row, static_cast<std::size_t>(code_bytes<Quantizer>(dim)));
   } else {
     alignas(64) float values[max_dim];
-    for (std::int64_t d = 0; d < dim; d += 8) {
+    std::int64_t d = 0;
+    do {  // at least once, so that `values` is seen to be written
       vec<float, 8> lanes;
       load_float<8>(row + d, lanes);
       if constexpr (std::is_void_v<stored>) {
@@ -52,7 +53,7 @@ void encode_row(const T* row, std::int64_t dim, std::byte* codes, std::byte* sca
       } else {
         store_float<8>(lanes, reinterpret_cast<stored*>(codes) + d);
       }
-    }
+    } while ((d += 8) < dim);
     if constexpr (std::is_void_v<stored>) row_codec<Quantizer>::encode(values, dim, codes, scales);
   }
 }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <pagoda/shape.hpp>
+
+#include "error.hpp"
+
+namespace {
+
+void check_at_least(const char* flag, std::int64_t value, std::int64_t limit) {
+  if (value < limit) refuse(flag, " is ", value, ", but must be at least ", limit, ": pass a larger number");
+}
+
+void check(const options& given) {
+  if (given.steps) check_at_least("--steps", *given.steps, 1);
+  check_at_least("--prompt-chunk", given.prompt_chunk, 1);
+  check_at_least("--threads", given.threads, 1);
+  pagoda::check_block_size(given.block_size);
+  if (given.window) check_at_least("--window", *given.window, 1);
+  check_at_least("--sinks", given.sinks, 0);
+  if (given.sinks > 0 && !given.window) {
+    refuse("--sinks is ", given.sinks, ", but without a window all tokens are kept: pass --window, too");
+  }
+}
+
+}  // namespace
+
+std::optional<int> parse_options(int argc, const char* const* argv, options& result) {
+  CLI::App app("Continues a text greedily with a Llama model in llama2.c's format, over a paged KV cache.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", result.model, "Model file of llama2.c, version 0")->required();
+  app.add_option("--tokenizer", result.tokenizer, "Its tokenizer file")->required();
+  app.add_option("--prompt", result.prompt, "Text to continue; write --prompt=TEXT for one that begins with a dash");
+  app.add_option("--steps", result.steps, "Tokens that go through the model (default: the model's context length)");
+  app.add_option("--kv", result.kv, "How the cache stores keys and values: float, half, bfloat16 or int8");
+  app.add_option("--block-size", result.block_size, "Tokens of a block, a power of two");
+  app.add_option("--layout", result.layout, "How a block is laid out: heads_tokens_dim or tokens_heads_dim");
+  app.add_option("--prompt-chunk", result.prompt_chunk, "Tokens of a prefill step");
+  app.add_option("--threads", result.threads, "Threads that share the work");
+  app.add_option("--window", result.window, "Keep the last WINDOW tokens only (default: all)");
+  app.add_option("--sinks", result.sinks, "Keep the first SINKS tokens beside the window");
+  app.add_flag("--compare-float", result.compare_float, "Compare logits and perplexity with those of a float cache");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  check(result);
+  return std::nullopt;
+}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# A text that the model wrote, given back as the prompt in chunks, is continued as an uninterrupted run continues it.
+include(${CMAKE_CURRENT_LIST_DIR}/../run_generate.cmake)
+use_stories()
+run_well(${files} --steps 300 --kv float)
+set(whole "${output}")
+string(FIND "${whole}" "${expected}" begin)
+string(LENGTH "${whole}" whole_length)
+string(LENGTH "${expected}" expected_length)
+if(NOT begin EQUAL 0 OR NOT whole_length GREATER expected_length)
+  message(SEND_ERROR "300 steps do not begin with the text of 200 and go on")
+endif()
+
+file(READ ${stories}/expected_t0_n200.txt prompt)
+foreach(chunk 1 7 64)
+  foreach(threads 1 2)
+    expect_text("${whole}" ${files} --steps 300 --kv float --prompt-chunk ${chunk} --threads ${threads})
+    if(NOT errors MATCHES "prompt: 201 tokens")
+      message(SEND_ERROR "the text is not the 200 tokens that made it: ${errors}")
+    endif()
+  endforeach()
+endforeach()
