@@ -43,6 +43,12 @@ inline constexpr bool is_vector_width = W == 8 || W == 16;
 template <int W>
 PAGODA_ALWAYS_INLINE vec<float, W> broadcast(float value) {
   static_assert(is_vector_width<W>, "W is 8 or 16");
+#if PAGODA_HAS_AVX512
+  if constexpr (W == 16) return vec<float, W>(_mm512_set1_ps(value));
+#endif
+#if PAGODA_HAS_AVX2
+  if constexpr (W == 8) return vec<float, W>(_mm256_set1_ps(value));
+#endif
   vec<float, W> result{};
   for (int i = 0; i < W; ++i) result[i] = value;
   return result;

@@ -181,6 +181,11 @@ class attention_job {
         if (gather_.count() == 0) continue;
         for (std::int64_t head = item_.head_begin; head < item_.head_end; ++head) {
           gather_.select_head(head);
+          if (head + 1 < item_.head_end) {
+            gather_.look_ahead(head + 1);
+          } else {
+            gather_.look_ahead(keys_, item_.head_begin, std::min(keys_.end, item_.chunk_end * chunk_tokens));
+          }
           visit_tile((head - item_.head_begin) * head_rows_);
         }
       }
@@ -285,7 +290,8 @@ class attention_job {
     void visit_pass(std::int64_t row, std::int64_t position) {
       const std::int64_t key_dim = job_.view_.key_dim;
       const std::int64_t value_dim = job_.view_.value_dim;
-      score_tile<Keys, Rows>(query_ + row * key_dim, key_dim, gather_.keys(), gather_.count(), scores_);
+      score_tile<Keys, Rows>(query_ + row * key_dim, key_dim, gather_.keys(), gather_.count(), scores_,
+                             gather_.values_ahead());
       for (std::int64_t r = 0; r < Rows; ++r) {
         softmax_input in = gather_.softmax_numbers();
         in.query_sum = query_sum_[row + r];
@@ -297,7 +303,8 @@ class attention_job {
         softmax_tile(scores_ + r * tile_tokens, gather_.count(), in, state_[row + r], output_ + (row + r) * value_dim,
                      value_dim);
       }
-      accumulate_tile<Values, Rows>(scores_, gather_.values(), gather_.count(), value_dim, output_ + row * value_dim);
+      accumulate_tile<Values, Rows>(scores_, gather_.values(), gather_.count(), value_dim, output_ + row * value_dim,
+                                    gather_.keys_ahead());
     }
 
     const attention_job& job_;

@@ -111,6 +111,14 @@ class tile_plane {
     offset_now_ = offset_;
   }
 
+  /// The row of any token where it lies in its block.
+  const std::byte* stored_row(block_id block, std::int64_t head, std::int64_t slot) const noexcept {
+    return rows_.row(block, head, slot);
+  }
+  const std::byte* stored_row(std::int64_t t, std::int64_t head) const noexcept {
+    return base_[t] + head * rows_.head_stride;
+  }
+
   const std::byte* const* rows() const noexcept { return rows_now_; }
   const float* scales() const noexcept { return folds ? scale_now_ : nullptr; }
   const float* offsets() const noexcept { return has_offsets ? offset_now_ : nullptr; }
@@ -173,7 +181,8 @@ class tile_gather {
       : view_(view),
         sequence_(sequence),
         keys_(view.keys, view.key_scales, view.key_dim, head_rows > unpack_from_rows),
-        values_(view.values, view.value_scales, view.value_dim, head_rows > unpack_from_rows) {}
+        values_(view.values, view.value_scales, view.value_dim, head_rows > unpack_from_rows),
+        ask_ahead_(head_rows <= unpack_from_rows && (head_rows > 1 || KeyQuantizer::bits != 32)) {}
 
   std::int64_t scratch_bytes() const noexcept {
     using pagoda::detail::scratch;
@@ -206,6 +215,31 @@ class tile_gather {
   void select_head(std::int64_t head) noexcept {
     keys_.select_head(head, all_);
     values_.select_head(head, all_);
+  }
+
+  /// Says that the same tile of another head comes next.
+  void look_ahead(std::int64_t next_head) noexcept {
+    ahead_count_ = keys_are_asked() ? all_ : 0;
+    for (std::int64_t t = 0; t < ahead_count_; ++t) key_ahead_[t] = keys_.stored_row(t, next_head);
+  }
+  /// Says that the next tile comes next; its tokens end before `end`.
+  void look_ahead(const visible_keys& visible, std::int64_t next_head, std::int64_t end) noexcept {
+    look_ahead(next_head);
+    for (std::int64_t t = 0; t < ahead_count_; ++t) {
+      const std::int64_t token = position_[t] + tile_tokens;
+      if (token >= end || !visible.sees(token)) continue;  // asking for the wrong row does no harm
+      const block_id block = view_.batch.block(sequence_, token >> view_.block_shift);
+      key_ahead_[t] = keys_.stored_row(block, next_head, token & (view_.block_size() - 1));
+    }
+  }
+  /// What a pass over keys or values asks for: its own head's values, then the keys that come next.
+  rows_ahead values_ahead() const noexcept {
+    if (!ask_ahead_ || values_.unpacks()) return {};
+    return {values_.rows(), code_bytes<ValueQuantizer>(view_.value_dim)};
+  }
+  rows_ahead keys_ahead() const noexcept {
+    if (!keys_are_asked()) return {};
+    return {key_ahead_, code_bytes<KeyQuantizer>(view_.key_dim)};
   }
 
   /// Keeps only the tokens that `sees` accepts, until widen().
@@ -272,10 +306,15 @@ class tile_gather {
     visit(std::type_identity<float_rows>{});
   }
 
+  bool keys_are_asked() const noexcept { return ask_ahead_ && !keys_.unpacks(); }
+
   cache_view<KeyQuantizer, ValueQuantizer> view_;
   std::int32_t sequence_;
   tile_plane<KeyQuantizer> keys_;
   tile_plane<ValueQuantizer> values_;
+  bool ask_ahead_;  // one query row over floats is a plain stream, which prefetching slows down
+  const std::byte* key_ahead_[tile_tokens] = {};
+  std::int64_t ahead_count_ = 0;
   std::int64_t* position_ = nullptr;
   std::int32_t* kept_ = nullptr;
   float* distance_ = nullptr;

@@ -5,6 +5,7 @@
 /// the same operations in the same order however many rows share a pass: passes of 4, 2 and 1 are bitwise alike.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -47,6 +48,22 @@ struct code_rows {
   }
 };
 
+/// Rows that the next pass reads. A pass asks for them bit by bit while it computes, so that they come from memory
+/// meanwhile: the hardware's own prefetch stops at the end of each row of a block. Names no rows where that does not
+/// pay.
+struct rows_ahead {
+  const std::byte* const* rows = nullptr;
+  std::int64_t row_bytes = 0;
+
+  PAGODA_ALWAYS_INLINE void prefetch(std::int64_t begin, std::int64_t end) const {
+    if (rows == nullptr) return;
+    for (std::int64_t t = begin; t < end; ++t) {
+      // Into L2: L1 has no room for a tile more.
+      for (std::int64_t b = 0; b < row_bytes; b += 64) __builtin_prefetch(rows[t] + b, 0, 2);
+    }
+  }
+};
+
 /// scores[r][t] = query r . key t, for Rows queries and Tokens keys at once.
 template <class Keys, std::int64_t Rows, std::int64_t Tokens>
 PAGODA_ALWAYS_INLINE void score_block(const float* queries, std::int64_t dim, const std::byte* const* keys,
@@ -79,35 +96,47 @@ PAGODA_ALWAYS_INLINE void score_block(const float* queries, std::int64_t dim, co
 }
 
 /// Dot products of Rows queries with all keys of a tile.
-/// Shapes: queries [Rows, dim]; scores [Rows, tile_tokens].
+/// Shapes: queries [Rows, dim]; scores [Rows, tile_tokens]; ahead, if any, as many rows as keys.
 template <class Keys, std::int64_t Rows>
-void score_tile(const float* queries, std::int64_t dim, const std::byte* const* keys, std::int64_t count,
-                float* scores) noexcept {
+void score_tile(const float* queries, std::int64_t dim, const std::byte* const* keys, std::int64_t count, float* scores,
+                const rows_ahead& ahead) noexcept {
   constexpr std::int64_t together = 8 / Rows;  // eight sums fill the registers and hide the latency of FMA
   std::int64_t t = 0;
-  for (; t + together <= count; t += together) score_block<Keys, Rows, together>(queries, dim, keys + t, scores + t);
+  for (; t + together <= count; t += together) {
+    ahead.prefetch(t, t + together);
+    score_block<Keys, Rows, together>(queries, dim, keys + t, scores + t);
+  }
   for (; t < count; ++t) score_block<Keys, Rows, 1>(queries, dim, keys + t, scores + t);
 }
+
+/// After that many tokens of a stripe some rows ahead are asked for: a larger burst would wait for itself.
+inline constexpr std::int64_t prefetch_tokens = 8;
 
 /// output[r][d to d + 8 * Vectors) += sum over t of weights[r][t] * value t.
 template <class Values, std::int64_t Rows, std::int64_t Vectors>
 PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const std::byte* const* values, std::int64_t count,
-                                            std::int64_t dim, std::int64_t d, float* output) {
+                                            std::int64_t dim, std::int64_t d, float* output, const rows_ahead& ahead,
+                                            std::int64_t ahead_begin, std::int64_t ahead_rows) {
   lanes sums[static_cast<std::size_t>(Rows * Vectors)];
   PAGODA_UNROLL
   for (std::int64_t i = 0; i < Rows * Vectors; ++i) {
     load_float<8>(output + i / Vectors * dim + d + i % Vectors * 8, sums[i]);
   }
-  for (std::int64_t t = 0; t < count; ++t) {
-    lanes value[static_cast<std::size_t>(Vectors)];
-    PAGODA_UNROLL
-    for (std::int64_t v = 0; v < Vectors; ++v) Values::load(values[t], d + v * 8, value[v]);
-    PAGODA_UNROLL
-    for (std::int64_t r = 0; r < Rows; ++r) {
-      const lanes weight = broadcast<8>(weights[r * tile_tokens + t]);
+  for (std::int64_t begin = 0; begin < count; begin += prefetch_tokens) {
+    ahead.prefetch(ahead_begin, std::min(ahead_begin + ahead_rows, count));
+    ahead_begin += ahead_rows;
+    const std::int64_t end = std::min(begin + prefetch_tokens, count);
+    for (std::int64_t t = begin; t < end; ++t) {
+      lanes value[static_cast<std::size_t>(Vectors)];
       PAGODA_UNROLL
-      for (std::int64_t v = 0; v < Vectors; ++v) {
-        sums[r * Vectors + v] = fma(value[v], weight, sums[r * Vectors + v]);
+      for (std::int64_t v = 0; v < Vectors; ++v) Values::load(values[t], d + v * 8, value[v]);
+      PAGODA_UNROLL
+      for (std::int64_t r = 0; r < Rows; ++r) {
+        const lanes weight = broadcast<8>(weights[r * tile_tokens + t]);
+        PAGODA_UNROLL
+        for (std::int64_t v = 0; v < Vectors; ++v) {
+          sums[r * Vectors + v] = fma(value[v], weight, sums[r * Vectors + v]);
+        }
       }
     }
   }
@@ -118,16 +147,21 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const std::byt
 }
 
 /// Adds the weighted values of a tile to Rows outputs.
-/// Shapes: weights [Rows, tile_tokens]; output [Rows, dim].
+/// Shapes: weights [Rows, tile_tokens]; output [Rows, dim]; ahead, if any, as many rows as values.
 template <class Values, std::int64_t Rows>
 void accumulate_tile(const float* weights, const std::byte* const* values, std::int64_t count, std::int64_t dim,
-                     float* output) noexcept {
+                     float* output, const rows_ahead& ahead) noexcept {
   constexpr std::int64_t together = 8 / Rows;
+  const std::int64_t steps = (count + prefetch_tokens - 1) / prefetch_tokens;  // of a stripe
+  const std::int64_t all_steps = std::max<std::int64_t>(1, steps * (dim / (8 * together)));
+  const std::int64_t ahead_rows = (count + all_steps - 1) / all_steps;
+  std::int64_t asked = 0;
   std::int64_t d = 0;
   for (; d + 8 * together <= dim; d += 8 * together) {
-    accumulate_stripe<Values, Rows, together>(weights, values, count, dim, d, output);
+    accumulate_stripe<Values, Rows, together>(weights, values, count, dim, d, output, ahead, asked, ahead_rows);
+    asked += steps * ahead_rows;
   }
-  for (; d < dim; d += 8) accumulate_stripe<Values, Rows, 1>(weights, values, count, dim, d, output);
+  for (; d < dim; d += 8) accumulate_stripe<Values, Rows, 1>(weights, values, count, dim, d, output, {}, 0, 0);
 }
 
 /// What turns one row's dot products into softmax weights. Arrays have tile_tokens elements, with finite padding up to
