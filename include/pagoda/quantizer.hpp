@@ -190,8 +190,10 @@ template <quantizer Q>
 constexpr std::int64_t scales_per_row(std::int64_t dim) noexcept {
   if constexpr (!has_scale_v<typename Q::scale_type>) {
     return 0;
+  } else if constexpr (Q::group == 0) {
+    return 1;
   } else {
-    return Q::group == 0 ? 1 : dim / Q::group;
+    return dim / Q::group;
   }
 }
 
@@ -202,10 +204,12 @@ constexpr std::int64_t row_scale_bytes(std::int64_t dim) noexcept {
 
 /// Throws invalid_argument unless a row of `dim` elements can be stored by Q.
 template <quantizer Q>
-constexpr void check_row(std::string_view what, std::int64_t dim) {
-  if (Q::group > 0 && dim % Q::group != 0) {
-    detail::fail(what, " is ", dim, ", but quantizer ", std::string_view(Q::name), " scales groups of ", Q::group,
-                 " lanes: use a multiple of ", Q::group, " or a quantizer with one scale a row");
+constexpr void check_row([[maybe_unused]] std::string_view what, [[maybe_unused]] std::int64_t dim) {
+  if constexpr (Q::group > 0) {
+    if (dim % Q::group != 0) {
+      detail::fail(what, " is ", dim, ", but quantizer ", std::string_view(Q::name), " scales groups of ", Q::group,
+                   " lanes: use a multiple of ", Q::group, " or a quantizer with one scale a row");
+    }
   }
 }
 

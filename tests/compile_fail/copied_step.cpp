@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expected-error: (deleted|implicitly-deleted)
+#include <utility>
+
+#include <pagoda/pagoda.hpp>
+
+pagoda::step second(pagoda::step& first) {
+#ifdef PAGODA_CONTROL
+  return std::move(first);
+#else
+  return first;
+#endif
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# The direction of the library: a header includes only headers that stand above it in this list. A new header is
+# entered here. Input: CXX_COMPILER, SOURCE_DIR.
+cmake_minimum_required(VERSION 3.25)
+
+set(order
+  version.hpp
+  config.hpp
+  error.hpp
+  fwd.hpp
+  shape.hpp
+  dtype.hpp
+  policy.hpp
+
+  # Bytes: how a row is coded, where it lies, who holds it.
+  detail/vector.hpp
+  detail/scratch.hpp
+  quantizer.hpp
+  quantizer/row_codec.hpp
+  quantizer/identity.hpp
+  quantizer/int8_per_token.hpp
+  layout.hpp
+  layout/heads_tokens_dim.hpp
+  layout/tokens_heads_dim.hpp
+  memory.hpp
+  memory/host.hpp
+  memory/borrowed.hpp
+
+  # Bookkeeping.
+  retention.hpp
+  block_pool.hpp
+  copy_list.hpp
+  batch_view.hpp
+  manager_config.hpp
+  detail/manager_plan.inl
+  detail/manager_commit.inl
+  detail/manager_sequences.inl
+  manager_core.hpp
+  sequence.hpp
+  step.hpp
+  block_manager.hpp
+
+  # Both together.
+  cache_view.hpp
+  block_storage.hpp
+  cache.hpp
+
+  # Attention.
+  attention/mask.hpp
+  attention/options.hpp
+  attention/online_softmax.hpp
+  attention/work_plan.hpp
+  attention/reference.hpp
+  host/executor.hpp
+  host/thread_pool.hpp
+  host/append.hpp
+  host/tile_kernels.hpp
+  host/tile_gather.hpp
+  host/attention_job.hpp
+  host/attention.hpp
+  host/execute.hpp
+
+  # Checks of a user's own policy.
+  conformance/report.hpp
+  conformance/quantizer.hpp
+  conformance/layout.hpp
+  conformance/memory.hpp
+
+  pagoda.hpp
+)
+
+set(include_dir ${SOURCE_DIR}/include)
+set(faults "")
+
+file(GLOB_RECURSE headers RELATIVE ${include_dir}/pagoda
+  ${include_dir}/pagoda/*.hpp ${include_dir}/pagoda/*.inl ${include_dir}/pagoda/*.cuh)
+foreach(header IN LISTS headers)
+  list(FIND order ${header} place)
+  if(place EQUAL -1)
+    list(APPEND faults "${header} is missing in the list of tests/include_order_test.cmake")
+    continue()
+  endif()
+  file(STRINGS ${include_dir}/pagoda/${header} lines REGEX "^ *# *include [<\"]")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "[<\"]([^>\"]+)[>\"]" unused "${line}")
+    set(included ${CMAKE_MATCH_1})
+    if(line MATCHES "\"")
+      list(APPEND faults "${header} includes \"${included}\": write <pagoda/...>")
+    elseif(included MATCHES "^pagoda/(.*)$")
+      set(included ${CMAKE_MATCH_1})
+      list(FIND order ${included} included_place)
+      if(included_place EQUAL -1)
+        list(APPEND faults "${header} includes ${included}, which is not in the list")
+      elseif(NOT included_place LESS place)
+        list(APPEND faults "${header} includes ${included}, which stands below it")
+      endif()
+    endif()
+  endforeach()
+endforeach()
+foreach(header IN LISTS order)
+  if(NOT header IN_LIST headers)
+    list(APPEND faults "${header} is in the list of tests/include_order_test.cmake and does not exist")
+  endif()
+endforeach()
+
+# The umbrella stays cheap: neither its headers nor what those include open any of these.
+set(source ${CMAKE_CURRENT_BINARY_DIR}/include_order.cpp)
+file(WRITE ${source} "#include <pagoda/pagoda.hpp>\n")
+execute_process(COMMAND ${CXX_COMPILER} -std=c++20 -M -I ${include_dir} ${source}
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "the umbrella cannot be preprocessed:\n${errors}")
+endif()
+string(REGEX MATCHALL "[^ \n\\]+" files "${output}")
+foreach(file IN LISTS files)
+  if(file MATCHES "/(thread|functional|iostream|sstream|regex)$")
+    list(APPEND faults "<pagoda/pagoda.hpp> reaches ${file}")
+  endif()
+endforeach()
+
+if(faults)
+  list(JOIN faults "\n  " faults)
+  message(FATAL_ERROR "${faults}")
+endif()
+list(LENGTH headers count)
+message(STATUS "${count} headers in order")
