@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file Replaces the global operator new and delete, so that a test can count allocations and let one of them fail.
-/// The replacement is the program's: include this file in exactly one source file.
+/// The replacement is the program's: one source file includes this file as it is, others that count with it define
+/// PAGODA_TEST_NEW_IS_REPLACED_ELSEWHERE before they do.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +61,7 @@ class allocation_scope {
 
 }  // namespace pagoda_test
 
+#ifndef PAGODA_TEST_NEW_IS_REPLACED_ELSEWHERE
 void* operator new(std::size_t size) {
   return pagoda_test::allocation_scope::allocate(size, 1);
 }
@@ -96,3 +98,4 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
   pagoda_test::allocation_scope::release(memory);
 }
+#endif

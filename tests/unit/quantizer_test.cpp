@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row to codes and back: errors within what a quantizer promises, rows that are not finite, packing, statistics.
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <pagoda/conformance/quantizer.hpp>
+#include <pagoda/quantizer/row_codec.hpp>
+
+#include "policy_products.hpp"
+
+namespace {
+
+using pagoda::row_codec;
+using pagoda::row_stats;
+
+constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float denormal = std::numeric_limits<float>::denorm_min();
+
+#define EVERY_QUANTIZER                                                                             \
+  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::user_int8, \
+      pagoda_test::user_int4, pagoda_test::user_int8_grouped
+
+template <class Q>
+std::vector<float> coded(const std::vector<float>& row) {
+  const auto dim = static_cast<std::int64_t>(row.size());
+  // Guards behind both arrays: exactly the promised bytes are written.
+  std::vector<std::byte> codes(static_cast<std::size_t>(pagoda::code_bytes<Q>(dim)) + 4, std::byte{0xa5});
+  std::vector<std::byte> scales(static_cast<std::size_t>(pagoda::row_scale_bytes<Q>(dim)) + 4, std::byte{0xa5});
+  row_codec<Q>::encode(row.data(), dim, codes.data(), scales.data());
+  for (std::size_t i = 1; i <= 4; ++i) {
+    CHECK(codes[codes.size() - i] == std::byte{0xa5});
+    CHECK(scales[scales.size() - i] == std::byte{0xa5});
+  }
+  std::vector<float> result(row.size());
+  row_codec<Q>::decode(codes.data(), scales.data(), dim, result.data());
+  return result;
+}
+
+struct named_row {
+  std::string name;
+  std::vector<float> values;
+};
+
+std::vector<named_row> finite_rows(std::size_t dim) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::cauchy_distribution<float> cauchy;
+  std::vector<named_row> rows;
+  const auto add = [&](const char* name, auto&& value) {
+    std::vector<float> row(dim);
+    for (std::size_t i = 0; i < dim; ++i) row[i] = value(i);
+    rows.push_back({name, row});
+  };
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    add("Gaussian", [&](std::size_t) { return normal(random); });
+    add("heavy-tailed", [&](std::size_t) { return std::fmin(std::fmax(cauchy(random), -30000.0f), 30000.0f); });
+    add("one outlier", [&](std::size_t i) { return i == dim / 2 ? -500.0f : normal(random); });
+    add("offset", [&](std::size_t) { return 40.0f + normal(random); });
+    add("small", [&](std::size_t) { return 1e-6f * normal(random); });
+    add("denormal", [&](std::size_t) { return denormal * static_cast<float>(static_cast<int>(random() % 999) - 499); });
+    add("denormal scale", [&](std::size_t) { return 1e-37f * normal(random); });
+  }
+  for (const float constant : {0.0f, -0.0f, 1.0f, -3.75f, denormal, 1e-38f, 60000.0f}) {
+    add("constant", [&](std::size_t) { return constant; });
+  }
+  return rows;
+}
+
+/// The promise of Q, or half a step of user_int8, which makes none.
+template <class Q>
+float promised(row_stats stats) {
+  if constexpr (requires { Q::error_bound(stats); }) {
+    return Q::error_bound(stats);
+  } else {
+    return stats.amax() < 1e-36f ? stats.amax() : stats.amax() / 199.0f;
+  }
+}
+
+TEST_CASE_TEMPLATE("every finite row decodes within the promised bound", Q, EVERY_QUANTIZER) {
+  for (const std::size_t dim : {16u, 48u, 128u, 576u}) {
+    for (const named_row& row : finite_rows(dim)) {
+      const std::vector<float> decoded = coded<Q>(row.values);
+      const std::size_t size = Q::group == 0 ? dim : static_cast<std::size_t>(Q::group);
+      int beyond = 0;
+      for (std::size_t i = 0; i < dim; ++i) {
+        const float* group = row.values.data() + i / size * size;
+        const float bound = promised<Q>(row_codec<Q>::stats(group, static_cast<std::int64_t>(size)));
+        if (!(std::fabs(decoded[i] - row.values[i]) <= bound)) ++beyond;
+      }
+      CAPTURE(row.name);
+      CAPTURE(dim);
+      CHECK(beyond == 0);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("zeros are exact", Q, EVERY_QUANTIZER) {
+  for (const float value : coded<Q>(std::vector<float>(64, 0.0f))) CHECK(value == 0.0f);
+}
+
+TEST_CASE("huge floats decode within the bound where the format reaches them, else to infinity") {
+  std::vector<float> row(32, 1.0f);
+  row[3] = 3e38f;
+  row[4] = -3e38f;
+  const std::vector<float> decoded = coded<pagoda_test::int8>(row);
+  CHECK(std::fabs(decoded[3] - row[3]) <= pagoda_test::int8::error_bound({row[4], row[3]}));
+  CHECK(decoded[4] == -decoded[3]);
+  CHECK(decoded[0] == 0.0f);
+  row[3] = std::numeric_limits<float>::max();
+  row[4] = -row[3];
+  CHECK(coded<pagoda_test::f32>(row) == row);
+  CHECK(coded<pagoda_test::f16>(row)[3] == infinity);
+  CHECK(coded<pagoda_test::f16>(row)[4] == -infinity);
+  CHECK(coded<pagoda_test::f16>(row)[0] == 1.0f);
+  CHECK(coded<pagoda_test::bf16>(row)[3] == infinity);
+}
+
+TEST_CASE_TEMPLATE("a row with a NaN or infinity does not decode to finite numbers there, and touches no other group",
+                   Q, EVERY_QUANTIZER) {
+  for (const float bad : {quiet_nan, infinity, -infinity}) {
+    for (const std::size_t place : {0u, 5u, 16u, 31u, 32u, 47u}) {
+      std::vector<float> row(48, 0.5f);
+      row[place] = bad;
+      const std::vector<float> decoded = coded<Q>(row);
+      CAPTURE(bad);
+      CAPTURE(place);
+      CHECK_FALSE(std::isfinite(decoded[place]));
+      if (!pagoda::has_scale_v<typename Q::scale_type>) {
+        for (std::size_t i = 0; i < 48; ++i) CHECK((i == place) != std::isfinite(decoded[i]));
+      }
+      if (Q::group != 0) {
+        for (std::size_t i = 0; i < 48; ++i) CHECK((i / 16 == place / 16) != std::isfinite(decoded[i]));
+      }
+    }
+  }
+}
+
+TEST_CASE("int8 codes are round(127 x / amax), ties to even, and never -128") {
+  const std::vector<float> row{127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 63.49f};
+  const std::vector<float> expected{127.0f, -127.0f, 0.0f, 2.0f, 2.0f, 0.0f, -2.0f, 63.0f};
+  CHECK(coded<pagoda_test::int8>(row) == expected);
+}
+
+TEST_CASE("4-bit codes are packed two a byte, the even element in the low half") {
+  std::vector<float> row;
+  for (int i = 0; i < 16; ++i) row.push_back(static_cast<float>(i));
+  std::array<std::byte, 8> codes{};
+  std::array<std::byte, 4> scales{};
+  using codec = row_codec<pagoda_test::user_int4>;
+  codec::encode(row.data(), 16, codes.data(), scales.data());
+  for (std::size_t i = 0; i < 8; ++i) CHECK(codes[i] == static_cast<std::byte>(2 * i + 16 * (2 * i + 1)));
+  for (int i = 0; i < 16; ++i) CHECK(codec::load_code(codes.data(), i) == static_cast<std::uint32_t>(i));
+  CHECK(scale_of(codec::load_scale(scales.data(), 0)) == 1.0f);
+  CHECK(offset_of(codec::load_scale(scales.data(), 0)) == 0.0f);
+}
+
+TEST_CASE("each group of lanes has its own scale, in order") {
+  std::vector<float> row(48, 1.0f);
+  for (std::size_t i = 16; i < 32; ++i) row[i] = 1000.0f;
+  for (std::size_t i = 32; i < 48; ++i) row[i] = 0.001f;
+  const std::vector<float> grouped = coded<pagoda_test::user_int8_grouped>(row);
+  for (std::size_t i = 0; i < 48; ++i) CHECK(grouped[i] == doctest::Approx(row[i]).epsilon(1e-6));
+  CHECK(coded<pagoda_test::int8>(row)[40] == 0.0f);  // one scale for the whole row loses it
+}
+
+TEST_CASE("sizes of rows: codes packed, rows padded to 16 bytes, one scale a row or a group") {
+  using namespace pagoda_test;
+  CHECK(pagoda::code_bytes<user_int4>(40) == 20);
+  CHECK(pagoda::row_bytes<user_int4>(40) == 32);
+  CHECK(pagoda::row_bytes<int8>(8) == 16);
+  CHECK(pagoda::row_bytes<f16>(72) == 144);
+  CHECK(pagoda::row_bytes<f32>(576) == 2304);
+  CHECK(pagoda::row_scale_bytes<f16>(128) == 0);
+  CHECK(pagoda::row_scale_bytes<int8>(128) == 4);
+  CHECK(pagoda::row_scale_bytes<user_int4>(128) == 4);
+  CHECK(pagoda::row_scale_bytes<user_int8_grouped>(128) == 32);
+  CHECK_NOTHROW(pagoda::check_row<user_int8_grouped>("head_dim", 48));
+  CHECK_NOTHROW(pagoda::check_row<int8>("head_dim", 40));
+  CHECK_THROWS_WITH_AS(pagoda::check_row<user_int8_grouped>("head_dim", 40),
+                       doctest::Contains("head_dim is 40, but quantizer user_int8g16 scales groups of 16 lanes"),
+                       pagoda::invalid_argument);
+}
+
+TEST_CASE("statistics find the smallest and largest element at every place and length; a NaN anywhere makes both NaN") {
+  using codec = row_codec<pagoda_test::f32>;
+  for (const std::size_t size : {1u, 7u, 8u, 15u, 16u, 17u, 40u, 128u}) {
+    for (std::size_t place = 0; place < size; ++place) {
+      std::vector<float> row(size, 2.0f);
+      const auto length = static_cast<std::int64_t>(size);
+      row[place] = -9.0f;
+      CHECK(codec::stats(row.data(), length).min == -9.0f);
+      CHECK(codec::stats(row.data(), length).amax() == 9.0f);
+      row[place] = 9.0f;
+      CHECK(codec::stats(row.data(), length).max == 9.0f);
+      row[place] = quiet_nan;
+      const row_stats stats = codec::stats(row.data(), length);
+      CHECK(std::isnan(stats.min));
+      CHECK(std::isnan(stats.max));
+      CHECK(std::isnan(stats.amax()));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("the conformance check finds no fault in any quantizer", Q, EVERY_QUANTIZER) {
+  const pagoda::conformance::report report = pagoda::conformance::check_quantizer<Q>();
+  CHECK(report.checks > 1000);
+  for (const std::string& fault : report.faults) FAIL_CHECK(fault);
+}
+
+}  // namespace
