@@ -178,6 +178,7 @@ class rows_view {
 
   /// Whether some element may be the place of two rows, so that writing through the view would lose values.
   constexpr bool rows_overlap() const noexcept {
+    if (shape_.tokens == 0) return false;
     const bool heads_inner = shape_.tokens <= 1 || (shape_.heads > 1 && strides_.head <= strides_.token);
     const std::int64_t inner_count = heads_inner ? shape_.heads : shape_.tokens;
     const std::int64_t outer_count = heads_inner ? shape_.tokens : shape_.heads;

@@ -116,6 +116,11 @@ TEST_CASE("huge floats decode within the bound where the format reaches them, el
   CHECK(decoded[0] == 0.0f);
   row[3] = std::numeric_limits<float>::max();
   row[4] = -row[3];
+  const std::vector<float> largest = coded<pagoda_test::int8>(row);
+  CHECK(std::fabs(largest[3] - row[3]) <= pagoda_test::int8::error_bound({row[4], row[3]}));
+  CHECK(largest[4] == -largest[3]);
+  CHECK(pagoda_test::f16::error_bound({row[4], row[3]}) == infinity);
+  CHECK(pagoda_test::bf16::error_bound({row[4], row[3]}) == infinity);
   CHECK(coded<pagoda_test::f32>(row) == row);
   CHECK(coded<pagoda_test::f16>(row)[3] == infinity);
   CHECK(coded<pagoda_test::f16>(row)[4] == -infinity);

@@ -138,7 +138,7 @@ bool rows_meet(const rows_view<float>& rows, std::size_t size) {
 TEST_CASE("rows_overlap finds every overlap, and calls the usual forms free of it") {
   std::vector<float> data(400);
   int overlapping = 0;
-  for (std::int64_t tokens = 1; tokens <= 3; ++tokens) {
+  for (std::int64_t tokens = 0; tokens <= 3; ++tokens) {
     for (std::int64_t heads = 1; heads <= 3; ++heads) {
       for (std::int64_t token_stride = 0; token_stride <= 16; ++token_stride) {
         for (std::int64_t head_stride = 0; head_stride <= 16; ++head_stride) {

@@ -183,10 +183,18 @@ struct row_state {
   float offset = 0;  // sum of weight * value offset, which every lane of the output shares
 };
 
+/// cap * tanh(score / cap). Keeps NaN, and gives the cap itself for infinite scores.
 PAGODA_ALWAYS_INLINE lanes capped(const lanes& score, float cap) {
-  // tanh(x) = 1 - 2 / (exp(2 x) + 1); exact to an absolute 2^-23 of the cap, and right at both infinities and NaN.
-  const lanes grown = exp(score * (2.0f / cap));
-  return cap * (1.0f - 2.0f / (grown + 1.0f));
+  const lanes x = score / cap;
+  // Near 0, where 1 - 2 / (exp(2 x) + 1) would lose the digits that x has, the Taylor series is exact to a float.
+  const lanes square = x * x;
+  lanes series = broadcast<8>(62.0f / 2835.0f);
+  series = fma(series, square, broadcast<8>(-17.0f / 315.0f));
+  series = fma(series, square, broadcast<8>(2.0f / 15.0f));
+  series = fma(series, square, broadcast<8>(-1.0f / 3.0f));
+  const lanes small = fma(series * square, x, x);
+  const lanes large = 1.0f - 2.0f / (exp(x + x) + 1.0f);
+  return cap * (square < 0.0625f ? small : large);
 }
 
 /// Replaces a row's dot products with the weights of its values, and rescales what the row has accumulated.

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -50,9 +51,9 @@ struct identity {
     if constexpr (std::is_same_v<T, float>) {
       return 0.0f;
     } else if constexpr (std::is_same_v<T, half>) {
-      return stats.amax() * 0x1p-11f + 0x1p-25f;
+      return stats.amax() < 65520.0f ? stats.amax() * 0x1p-11f + 0x1p-25f : std::numeric_limits<float>::infinity();
     } else {
-      return stats.amax() * 0x1p-8f + 0x1p-134f;
+      return stats.amax() < 0x1.ffp127f ? stats.amax() * 0x1p-8f + 0x1p-134f : std::numeric_limits<float>::infinity();
     }
   }
 

@@ -21,7 +21,12 @@ struct int8_per_token {
   static constexpr int bits = 8;
   static constexpr int group = 0;
 
-  PAGODA_HOST_DEVICE static constexpr scale_type fit(row_stats stats) noexcept { return {stats.amax() / 127.0f}; }
+  PAGODA_HOST_DEVICE static constexpr scale_type fit(row_stats stats) noexcept {
+    const float amax = stats.amax();
+    // The largest floats give way by 2^-23, so that 127 steps do not round up to infinity.
+    const bool at_the_end = amax > 0x1.fffffcp127f && amax <= 0x1.fffffep127f;
+    return {(at_the_end ? 0x1.fffffcp127f : amax) / 127.0f};
+  }
 
   PAGODA_HOST_DEVICE static constexpr std::uint32_t encode(float value, scale_type scale) noexcept {
     // A normal scale keeps |value / scale| at 127 and a rounding; only denormal scales need the clamp.
