@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 #include <pagoda/shape.hpp>
@@ -25,6 +29,16 @@ void check(const options& given) {
   }
 }
 
+/// Empty if the text is a decimal number of 32 bits, else what is wrong.
+std::string whole_number_fault(const std::string& text) {
+  const std::size_t sign = text.starts_with('-') ? 1 : 0;
+  const bool digits = text.size() > sign && text.find_first_not_of("0123456789", sign) == std::string::npos;
+  const bool fits = digits && text.size() - sign <= 10 && std::abs(std::stoll(text)) <= INT32_MAX;
+  const bool plain = digits && (text[sign] != '0' || text.size() == sign + 1);
+  if (fits && plain) return {};
+  return "\"" + text + "\" is no whole number: write decimal digits, at most " + std::to_string(INT32_MAX);
+}
+
 }  // namespace
 
 std::optional<int> parse_options(int argc, const char* const* argv, options& result) {
@@ -41,6 +55,9 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& res
   app.add_option("--threads", result.threads, "Threads that share the work");
   app.add_option("--window", result.window, "Keep the last WINDOW tokens only (default: all)");
   app.add_option("--sinks", result.sinks, "Keep the first SINKS tokens beside the window");
+  for (const char* name : {"--steps", "--block-size", "--prompt-chunk", "--threads", "--window", "--sinks"}) {
+    app.get_option(name)->check(CLI::Validator([](std::string& text) { return whole_number_fault(text); }, ""));
+  }
   app.add_flag("--compare-float", result.compare_float, "Compare logits and perplexity with those of a float cache");
   try {
     app.parse(argc, argv);

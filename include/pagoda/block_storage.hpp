@@ -93,9 +93,15 @@ class block_storage {
   }
 
   /// One layer, as a step's sequences see it. Throws: out_of_range for a layer that the shape lacks; invalid_argument
-  /// if the tables were made for another block size or more blocks.
+  /// if the tables were made for another block size or more blocks; logic_error while the step has copies to be taken.
   template <batch_tables Tables>
   view_type view(std::int32_t layer, const Tables& tables, int group = 0) const {
+    if constexpr (requires { tables.copies_pending(); }) {
+      if (tables.copies_pending()) {
+        detail::fail<logic_error>("view of a step whose copies were not taken: execute(storage, step.take_copies()) ",
+                                  "first, or shared blocks would be written");
+      }
+    }
     view_type result = layer_view(layer);
     result.batch = tables.batch(group);
     if (result.batch.block_size != block_size_ || result.batch.num_blocks > blocks_.value) {
@@ -131,7 +137,8 @@ class block_storage {
     check_layer(layer);
     const auto index = static_cast<std::int32_t>(block);
     if (index < 0 || index >= blocks_.value) {
-      detail::fail<out_of_range>("block id ", index, " lies outside the storage's 0 to ", blocks_.value - 1);
+      detail::fail<out_of_range>("block id ", index, " lies outside the storage's 0 to ", blocks_.value - 1,
+                                 ": pass an id of its own manager");
     }
     return {layer_base(layer) + index * block_stride(), static_cast<std::size_t>(geometry_.block_stride)};
   }

@@ -57,9 +57,14 @@ class basic_cache {
     return storage_type::size_bytes(shape, block_size, num_blocks{blocks});
   }
 
-  /// The most blocks that fit a budget of bytes.
+  /// The most blocks that fit a budget of bytes. Throws: invalid_argument if not even one does.
   static num_blocks blocks_for_budget(const storage_shape& shape, std::int64_t budget_bytes) {
-    return {storage_type::max_blocks(shape, block_size, budget_bytes)};
+    const std::int32_t blocks = storage_type::max_blocks(shape, block_size, budget_bytes);
+    if (blocks == 0) {
+      detail::fail("a budget of ", budget_bytes, " bytes holds no block: one takes ",
+                   storage_type::size_bytes(shape, block_size, num_blocks{1}), " in all layers; raise the budget");
+    }
+    return {blocks};
   }
 
   sequence make_sequence() { return manager_.make_sequence(); }
@@ -77,7 +82,14 @@ class basic_cache {
   block_stats stats() const { return manager_.stats(); }
 
   /// One layer, as a step's sequences see it: what append and attention take.
-  view_type view(std::int32_t layer, const step& step) const { return storage_.view(layer, step); }
+  /// Throws: as block_storage::view; invalid_argument for a step of another cache, or one that was closed.
+  view_type view(std::int32_t layer, const step& step) const {
+    if (!manager_.owns(step)) {
+      detail::fail("the step was not planned by this cache, or is committed already: plan it here, and view it before ",
+                   "its commit");
+    }
+    return storage_.view(layer, step);
+  }
 
   block_manager& manager() noexcept { return manager_; }
   const block_manager& manager() const noexcept { return manager_; }

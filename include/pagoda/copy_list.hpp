@@ -26,7 +26,7 @@ struct row_copy {
   friend constexpr bool operator==(const row_copy&, const row_copy&) = default;
 };
 
-/// What to copy, for each layer group. Only a manager makes one; {host,cuda}::execute performs it on the group's
+/// What to copy, for each layer group. Only a manager makes one; host::execute performs it on the group's
 /// storage as if everything were read before anything is written. Rows move as encoded bytes and are never quantised
 /// again.
 class [[nodiscard]] copy_list {
@@ -40,14 +40,18 @@ class [[nodiscard]] copy_list {
     return true;
   }
 
-  std::span<const block_copy> blocks(int group = 0) const noexcept {
-    return has(group) ? std::span<const block_copy>(groups_[static_cast<std::size_t>(group)].blocks)
-                      : std::span<const block_copy>();
+  /// The copies of one layer group. Throws: out_of_range for a group that the manager does not have.
+  std::span<const block_copy> blocks(int group = 0) const {
+    check_group(group);
+    return groups_.empty() ? std::span<const block_copy>() : groups_[static_cast<std::size_t>(group)].blocks;
   }
-  std::span<const row_copy> rows(int group = 0) const noexcept {
-    return has(group) ? std::span<const row_copy>(groups_[static_cast<std::size_t>(group)].rows)
-                      : std::span<const row_copy>();
+  std::span<const row_copy> rows(int group = 0) const {
+    check_group(group);
+    return groups_.empty() ? std::span<const row_copy>() : groups_[static_cast<std::size_t>(group)].rows;
   }
+
+  /// The manager's block size; 0 of an empty list.
+  std::int32_t block_size() const noexcept { return block_size_; }
 
  private:
   friend class manager_core;
@@ -57,14 +61,21 @@ class [[nodiscard]] copy_list {
     std::vector<row_copy> rows;
   };
 
-  bool has(int group) const noexcept { return group >= 0 && static_cast<std::size_t>(group) < groups_.size(); }
+  void check_group(int group) const {
+    if (group < 0 || (!groups_.empty() && static_cast<std::size_t>(group) >= groups_.size())) {
+      detail::fail<out_of_range>("layer group ", group, " has no copies: the list is for groups 0 to ",
+                                 static_cast<int>(groups_.size()) - 1, "; pass the group of the storage");
+    }
+  }
 
-  copies& at(std::size_t group, std::size_t groups) {
+  copies& at(std::size_t group, std::size_t groups, std::int32_t block_size) {
     if (groups_.empty()) groups_.resize(groups);
+    block_size_ = block_size;
     return groups_[group];
   }
 
   std::vector<copies> groups_;
+  std::int32_t block_size_ = 0;
 };
 
 }  // namespace pagoda

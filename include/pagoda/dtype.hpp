@@ -40,8 +40,12 @@ struct float8_e5m2 {
 
 /// The element types that engines hand in as keys, values and queries.
 template <class T>
-concept floating_element = std::same_as < std::remove_cv_t<T>,
-float > || std::same_as<std::remove_cv_t<T>, half> || std::same_as<std::remove_cv_t<T>, bfloat16>;
+concept floating_element = (std::is_same_v<std::remove_cv_t<T>, float> || std::is_same_v<std::remove_cv_t<T>, half> ||
+                            std::is_same_v<std::remove_cv_t<T>, bfloat16>);
+
+/// The same, where results go.
+template <class T>
+concept writable_element = floating_element<T> && !std::is_const_v<T>;
 
 namespace detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file Forward declarations, and every template default, once.
+/// @file Forward declarations, and the defaults of the templates, once.
 #pragma once
 
 #include <cstdint>

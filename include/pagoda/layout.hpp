@@ -63,8 +63,8 @@ concept block_layout = has_place<L> && requires {
 
 /// Whether a type means to be a layout.
 template <class L>
-concept layout_like = requires(const block_geometry& geometry) {
-  L::place(geometry);
+concept layout_like = requires {
+  &L::place;
 };
 
 /// Fails to compile with the name of the first missing part.

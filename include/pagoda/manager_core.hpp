@@ -92,6 +92,7 @@ class manager_core {
   bool closed() const noexcept { return closed_; }
 
   ticket step_ticket(std::int32_t step) const noexcept { return steps_[static_cast<std::size_t>(step)].issued; }
+  std::int32_t step_copies(std::int32_t step) const noexcept { return steps_[static_cast<std::size_t>(step)].copies; }
   std::int32_t step_size(std::int32_t step) const noexcept { return steps_[static_cast<std::size_t>(step)].size; }
 
  private:

@@ -2,21 +2,23 @@
 /// @file The quantizer concept: how the elements of one head vector become codes of a few bits, and back.
 ///
 /// A quantizer is a small struct with static members only:
+// clang-format off
 ///
 ///     struct my_int8 {
-///       static constexpr std::string_view name = "my_int8";       // for flags, errors and file headers
-///       static constexpr int bits = 8;                            // of one code: 4, 8, 16 or 32
-///       static constexpr int group = 0;                           // lanes that share a scale; 0: the whole row
-///       using scale_type = pagoda::linear_scale<float>;           // or no_scale, or affine_scale<T>
-///       static scale_type fit(pagoda::row_stats);                 // the scale of a row (or group), from its min and
-///       max static std::uint32_t encode(float, scale_type);           // the code of one element static float
-///       codeword(std::uint32_t code);                // value = scale * codeword(code) + offset
+///       static constexpr std::string_view name = "my_int8";   // for flags, errors and file headers
+///       static constexpr int bits = 8;                        // of one code: 4, 8, 16 or 32
+///       static constexpr int group = 0;                       // lanes that share a scale; 0: the whole row
+///       using scale_type = pagoda::linear_scale<float>;       // or no_scale, or affine_scale<T>; T may be half
+///       static scale_type fit(pagoda::row_stats);             // from the smallest and largest of the row (or group)
+///       static std::uint32_t encode(float, scale_type);       // the code of one element
+///       static float codeword(std::uint32_t code);            // value = scale * codeword(code) + offset
 ///     };
 ///     static_assert(pagoda::quantizer<my_int8>);
 ///
+// clang-format on
 /// A row is one head vector of one token; it is coded alone, when it is written, and never again. Two members are
-/// optional: `load_float<W>(bytes, vector)` turns W packed codes into codewords at once (the wide host path), and
-/// `error_bound(row_stats)` promises the largest error of any finite element, which conformance tests check.
+/// optional: `load_float<W>(bytes, vector)` turns W packed codes into codewords at once (the wide host path, W = 8),
+/// and `error_bound(row_stats)` promises the largest error of any finite element, which conformance tests check.
 #pragma once
 
 #include <concepts>
@@ -121,7 +123,8 @@ concept quantizer_like = requires {
   Q::codeword(code);
 };
 
-/// Fails to compile with the name of the first missing part.
+/// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
+/// static_assert(quantizer<Q>).
 template <class Q>
 consteval bool require_quantizer() {
   static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");

@@ -28,10 +28,15 @@ struct retention {
   friend constexpr bool operator==(const retention&, const retention&) = default;
 };
 
-/// Throws invalid_argument unless the window holds at least the query's own token and the sinks are not negative.
+/// Throws invalid_argument unless the window holds at least the query's own token, the sinks are not negative, and
+/// sinks come with a window.
 constexpr void check_retention(const retention& keep) {
   check_range("retention window", keep.window, 1, unlimited);
   check_range("retention sinks", keep.sinks, 0, std::numeric_limits<std::int32_t>::max());
+  if (keep.sinks > 0 && keep.keeps_all()) {
+    detail::fail("retention sinks are ", keep.sinks,
+                 ", but there is no window for them to stay beside: set a window, or ", "0 sinks to keep all tokens");
+  }
 }
 
 }  // namespace pagoda

@@ -67,9 +67,10 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept {
 }
 
 /// Throws invalid_argument unless low <= value <= high.
-constexpr void check_range(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
+constexpr void check_range(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high,
+                           std::string_view remedy = "pass a number in that range") {
   if (value < low || value > high) {
-    detail::fail(name, " is ", value, ", but must lie between ", low, " and ", high);
+    detail::fail(name, " is ", value, ", but must lie between ", low, " and ", high, ": ", remedy);
   }
 }
 
@@ -101,9 +102,8 @@ constexpr void check_shape(const storage_shape& shape) {
   check_range("kv_heads", shape.kv_heads, 1, 1 << 20);
   for (const auto& [name, dim] : {std::pair<std::string_view, std::int32_t>{"head_dim", shape.key_dim()},
                                   std::pair<std::string_view, std::int32_t>{"value_head_dim", shape.value_dim()}}) {
-    check_range(name, dim, 8, 576);
-    if (dim % 8 != 0) {
-      detail::fail(name, " is ", dim, ", but must be a multiple of 8: pad the heads to ", (dim + 7) / 8 * 8);
+    if (dim < 8 || dim > 576 || dim % 8 != 0) {
+      detail::fail(name, " is ", dim, ", but must be a multiple of 8 from 8 to 576: set it, or pad the heads");
     }
   }
 }

@@ -13,7 +13,8 @@ namespace pagoda {
 /// One planned growth of a batch: blocks are there, tokens are not committed yet. Destroying an open step rolls it
 /// back: every sequence is what it was before the plan.
 ///
-/// A view made from a step is valid while the step is open. Commit is bookkeeping about work already enqueued.
+/// A view made from a step is valid while the step is open. Commit is bookkeeping about work already enqueued. Close a
+/// step before planning into the same variable: `s = plan(...)` plans before it destroys.
 class [[nodiscard]] step {
  public:
   step(step&& other) noexcept
@@ -42,7 +43,10 @@ class [[nodiscard]] step {
   /// Empty in most steps. Taken once; commit refuses a step whose copies were not taken.
   [[nodiscard]] copy_list take_copies() { return core("take_copies").take_copies(index_); }
 
-  /// What this step looks like to a layer group.
+  /// Whether take_copies() would return copies. Views are refused until it was called.
+  bool copies_pending() const { return core("copies_pending").step_copies(index_) > 0; }
+
+  /// What this step looks like to a layer group: what views are made of. Throws: out_of_range for an unknown group.
   batch_view batch(int group = 0) const { return core("batch").batch(index_, group); }
 
   /// The blocks that the plan added to a sequence, oldest first; for tokens that come from elsewhere.
@@ -62,7 +66,8 @@ class [[nodiscard]] step {
   }
 
   /// Keeps the first kept[i] of sequence i's new tokens; 0 leaves the sequence as it was.
-  /// Throws: also invalid_argument unless there is one count for each sequence, between 0 and its planned tokens.
+  /// Throws: also invalid_argument unless there is one count for each sequence, between 0 and its planned tokens, and 0
+  ///         for a cancelled one.
   void commit(std::span<const std::int32_t> kept) {
     core("commit").commit(index_, kept);
     forget();

@@ -165,7 +165,7 @@ TEST_CASE("tables whose offsets fall, or whose context is shorter than its new t
   refused(view, "the offsets of batch entry 1 fall");
   view = batch.view;
   view.batch.context_lengths = short_context.data();
-  refused(view, "batch entry 0 has context length 3 and 4 new tokens");
+  refused(view, "batch entry 0 has context length 3, 4 new tokens");
   view.batch.context_lengths = negative_context.data();
   refused(view, "batch entry 1 has context length -1");
 }

@@ -56,8 +56,8 @@ TEST_CASE("writing into a shared block asks for exactly one copy of it") {
   const copy_list copies = step.take_copies();
   CHECK(block_copies(copies) == std::vector<block_copy>{{block_id{1}, block_id{2}}});
   CHECK(copies.rows().empty());
-  CHECK(copies.blocks(1).empty());
-  CHECK(copies.blocks(-1).empty());
+  CHECK_THROWS_AS((void)copies.blocks(1), pagoda::out_of_range);
+  CHECK_THROWS_AS((void)copies.rows(-1), pagoda::out_of_range);
   CHECK(step.take_copies().empty());
   step.commit();
   CHECK(manager.stats().used == 3);

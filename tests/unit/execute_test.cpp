@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE_DEFINE("accepted tree paths move whole rows of every layer as
 }
 TEST_CASE_TEMPLATE_APPLY(tree_paths, pagoda_test::all_products);
 
-TEST_CASE("an empty list, and a list of another group, copy nothing") {
+TEST_CASE("an empty list copies nothing, and a list is refused for a group that its manager lacks") {
   pagoda::block_storage<> storage(shape, 16, num_blocks{pool_blocks});
   number(bytes_of(storage));
   const std::vector<std::byte> before = snapshot(bytes_of(storage));
@@ -129,7 +129,7 @@ TEST_CASE("an empty list, and a list of another group, copy nothing") {
   manager.plan({{parent, 3}}).commit();
   const pagoda::sequence child = manager.fork(parent);
   pagoda::step step = manager.plan({{child, 1}});
-  pagoda::host::execute(storage, step.take_copies(), 1);
+  CHECK_THROWS_AS(pagoda::host::execute(storage, step.take_copies(), 1), pagoda::out_of_range);
   CHECK(snapshot(bytes_of(storage)) == before);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("a storage shape has layers, heads, and head dims that are multiples o
   refused({.layers = 0, .head_dim = 64}, "layers is 0");
   refused({.kv_heads = 0, .head_dim = 64}, "kv_heads is 0");
   refused({}, "head_dim is 0");
-  refused({.head_dim = 100}, "head_dim is 100, but must be a multiple of 8: pad the heads to 104");
+  refused({.head_dim = 100}, "head_dim is 100, but must be a multiple of 8 from 8 to 576");
   refused({.head_dim = 584}, "head_dim is 584");
   refused({.head_dim = 64, .value_head_dim = 4}, "value_head_dim is 4");
   refused({.head_dim = 64, .value_head_dim = -64}, "value_head_dim is -64");

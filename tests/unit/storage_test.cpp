@@ -107,7 +107,9 @@ TEST_CASE("sizes are known before memory is taken: LLaMA-7B in half takes 512 Mi
   CHECK(half_cache::bytes_for(llama, 1025) == 536870912 + 16 * 524288);
   CHECK(half_cache::blocks_for_budget(llama, 536870912).value == 64);
   CHECK(half_cache::blocks_for_budget(llama, 536870911).value == 63);
-  CHECK(half_cache::blocks_for_budget(llama, 0).value == 0);
+  CHECK(half_cache::storage_type::max_blocks(llama, 16, 8388607) == 0);
+  CHECK_THROWS_WITH_AS((void)half_cache::blocks_for_budget(llama, 8388607),
+                       doctest::Contains("8388607 bytes holds no block: one takes 8388608"), pagoda::invalid_argument);
   using int8_cache = pagoda::cache<pagoda::int8_per_token>;
   CHECK(int8_cache::bytes_per_token(llama) == 32 * 32 * 2 * (128 + 4));
   CHECK(half_cache::blocks_for_budget(llama, INT64_MAX).value == 2147483646);

@@ -16,7 +16,7 @@ struct tree_mask {
   std::span<const std::uint32_t> words{};
   std::int32_t words_per_query = 0;
 
-  bool empty() const noexcept { return words.empty(); }
+  bool empty() const noexcept { return words.empty() && words_per_query == 0; }
   bool sees(std::int64_t query_row, std::int64_t new_token) const noexcept {
     const std::int64_t word = query_row * words_per_query + new_token / 32;
     return ((words[static_cast<std::size_t>(word)] >> (new_token % 32)) & 1u) != 0;

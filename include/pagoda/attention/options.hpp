@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include <pagoda/attention/mask.hpp>
@@ -24,8 +25,8 @@ namespace pagoda {
 struct attention_options {
   float scale = 0.0f;                     ///< 0: 1 / sqrt(key_dim)
   bool causal = true;                     ///< false: every query sees the whole context
-  std::int64_t window = 0;                ///< the last keys seen, the query's own among them; 0: all that is retained
-  std::int64_t sinks = 0;                 ///< the first tokens stay visible beside the window
+  std::int64_t window = 0;                ///< the last keys seen, the query's own among them; 0: as the group retains
+  std::int64_t sinks = 0;                 ///< the first tokens stay visible beside an explicit window
   std::span<const float> sink_logits{};   ///< [query_heads]
   float soft_cap = 0.0f;                  ///< 0: none
   std::span<const float> alibi_slopes{};  ///< [query_heads]
@@ -54,6 +55,10 @@ inline attention_mask resolve_mask(const batch_view& batch, const attention_opti
     mask.window = keep.window;
     mask.sinks = keep.keeps_all() ? 0 : options.sinks > keep.sinks ? options.sinks : keep.sinks;
   }
+  if (options.sinks > 0 && mask.window == unlimited) {
+    fail("attention sinks are ", options.sinks,
+         ", but there is no window for them to stay beside: pass a window, or 0 ", "sinks to see all tokens");
+  }
   if (!options.causal && options.window != 0 && options.window != unlimited) {
     fail("attention window ", options.window, " with causal = false: a window is defined for causal attention only");
   }
@@ -68,7 +73,7 @@ inline attention_mask resolve_mask(const batch_view& batch, const attention_opti
     }
     if (mask.sinks > keep.sinks) {
       fail("attention sinks ", mask.sinks, " are more than the ", keep.sinks,
-           " that the layer group keeps: pass at most that, or window 0 to follow the group");
+           " that the layer group keeps: pass at most that, or window 0 and sinks 0 to follow the group");
     }
   }
   return mask;
@@ -77,6 +82,11 @@ inline attention_mask resolve_mask(const batch_view& batch, const attention_opti
 inline void check_per_head(std::string_view name, std::span<const float> given, std::int64_t query_heads) {
   if (!given.empty() && static_cast<std::int64_t>(given.size()) != query_heads) {
     fail(name, " has ", given.size(), " numbers, but there are ", query_heads, " query heads: pass one for each");
+  }
+  for (const float number : given) {
+    if (!(number < std::numeric_limits<float>::infinity())) {
+      fail(name, " holds ", double{number}, ", but each must be a number below infinity");
+    }
   }
 }
 
@@ -121,6 +131,7 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
     fail("there are ", queries.tokens(), " query rows, but the step has ", batch.total_queries(),
          " queries: pass the rows of all its sequences");
   }
+  check_range("query heads", queries.heads(), 1, 1 << 20);
   if (queries.heads() % view.kv_heads != 0) {
     fail("there are ", queries.heads(), " query heads, but they must be a multiple of the ", view.kv_heads,
          " kv heads");
@@ -160,8 +171,9 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
       const std::int64_t dropped = batch.skipped_blocks[i];
       const std::int64_t first_kept = dropped == 0 ? 0 : (batch.sink_blocks + dropped) * view.block_size();
       if (context != 0 && mask.visible(context - batch.queries(i), context).begin < first_kept) {
-        fail("batch entry ", i, " has ", batch.queries(i), " queries, the first of which would read dropped tokens: the ",
-             "layer group holds those from ", first_kept, " on; ask for fewer queries or a smaller window");
+        fail("batch entry ", i, " has ", batch.queries(i),
+             " queries, the first of which would read dropped tokens: the ", "layer group holds those from ",
+             first_kept, " on; ask for fewer queries or a smaller window");
       }
     }
   }

@@ -45,9 +45,13 @@ void reference_row(const plane_view& plane, const plane_view& scales, block_id b
 /// Complexity: O(queries * query_heads * context * dim), with no reuse of anything.
 template <class KeyQuantizer, class ValueQuantizer, class Query>
 void reference_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<Query>& queries,
-                         const rows_view<double>& output, const attention_options& options,
+                         const rows_view<double>& output, const attention_options& options = {},
                          std::span<double> lse = {}) {
   const resolved_options how = resolve_attention(view, queries, output, options);
+  if (!lse.empty() && static_cast<std::int64_t>(lse.size()) != queries.tokens() * queries.heads()) {
+    detail::fail("lse has ", lse.size(), " elements, but there are ", queries.tokens(), " queries of ", queries.heads(),
+                 " heads: pass ", queries.tokens() * queries.heads());
+  }
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const batch_view& batch = view.batch;
   const std::int64_t group = queries.heads() / view.kv_heads;

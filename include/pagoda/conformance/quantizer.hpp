@@ -67,6 +67,7 @@ inline std::vector<named_row> sample_rows(std::int64_t dim) {
 /// - the whole-row codec and, if there is one, load_float<8> agree with codeword();
 /// - values decode within error_bound(row_stats), if Q promises one; finite rows decode to finite values; zeros to
 /// zeros;
+/// - values spread evenly decode with a mean error below a quarter of the largest, as any real quantizer's do;
 /// - a NaN in a row decodes to a row with a NaN;
 /// - each group's scale comes from its own lanes alone.
 ///
@@ -112,6 +113,13 @@ report check_quantizer() {
                         " decodes with error ", double{error}, ", above the promised ", double{Q::error_bound(stats)});
         }
       }
+    }
+    if (row.name == "uniform values") {
+      float sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += std::fabs(decoded[i] - row.values[i]);
+      result.expect(sum <= 0.25f * static_cast<float>(count), Q::name, ": ", row.name,
+                    " from -1 to 1 decode with a mean ", "error of ", double{sum / static_cast<float>(count)},
+                    ": the codes hold next to nothing");
     }
     codec::encode(row.values.data(), dim, codes.data(), scales.data());
     result.expect(codes == first_codes && scales == first_scales, Q::name, ": coding ", row.name,

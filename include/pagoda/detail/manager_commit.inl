@@ -110,6 +110,10 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
     detail::fail("commit_paths got ", paths.offsets.size(), " offsets for a step of ", step.size,
                  " sequences: pass one more than there are sequences");
   }
+  if (paths.offsets.front() != 0 || static_cast<std::size_t>(paths.offsets.back()) != paths.values.size()) {
+    detail::fail("commit_paths offsets run from ", paths.offsets.front(), " to ", paths.offsets.back(),
+                 ", but there are ", paths.values.size(), " values: begin at 0 and end at their number");
+  }
   const auto path_of = [&](std::int32_t i) {
     const auto begin = static_cast<std::size_t>(paths.offsets[static_cast<std::size_t>(i)]);
     const auto end = static_cast<std::size_t>(paths.offsets[static_cast<std::size_t>(i) + 1]);
@@ -150,7 +154,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
         const std::int64_t from = position + node;
         if (from != to) {
           const std::int64_t mask = config_.block_size - 1;
-          moves.at(g, groups_.size())
+          moves.at(g, groups_.size(), config_.block_size)
               .rows.push_back({block_of(from), static_cast<std::int32_t>(from & mask), block_of(to),
                                static_cast<std::int32_t>(to & mask)});
         }
@@ -184,7 +188,7 @@ inline void manager_core::cancel(std::int32_t index, int entry) {
   }
   const auto i = static_cast<std::size_t>(entry);
   if (step.entries[i].cancelled) {
-    detail::fail<logic_error>("batch entry ", entry, " is cancelled already");
+    detail::fail<logic_error>("batch entry ", entry, " is cancelled already: cancel each once");
   }
   if (step.copies > 0) {
     for (const step_group& group : step.groups) step.copies -= group.replaced[i] != block_id::none ? 1 : 0;

@@ -144,10 +144,10 @@ inline void manager_core::refuse(const detail::plan_verdict& verdict, std::span<
       throw out_of_blocks(verdict.lack);
     case plan_verdict::batch_too_large:
       detail::fail<capacity_exceeded>("a batch of ", verdict.value, " sequences is more than max_batch ", verdict.limit,
-                                      ": split it or raise manager_config::max_batch");
+                                      ": split it or raise max_batch");
     case plan_verdict::no_open_step_left:
-      detail::fail<capacity_exceeded>(
-          "all ", verdict.limit, " steps are open: commit or destroy one, or raise manager_config::max_open_steps");
+      detail::fail<capacity_exceeded>("all ", verdict.limit,
+                                      " steps are open: commit or destroy one, or raise max_open_steps");
     case plan_verdict::unknown_sequence:
       detail::fail("batch entry ", verdict.index, " names sequence id ", id,
                    ", no living sequence of this manager: it is empty, was released, or belongs to another manager");
@@ -159,14 +159,15 @@ inline void manager_core::refuse(const detail::plan_verdict& verdict, std::span<
                                 ", which is in an open step: commit, cancel or destroy that step first");
     case plan_verdict::bad_new_tokens:
       detail::fail("batch entry ", verdict.index, " asks for ", verdict.value,
-                   " new tokens, but the number must lie between 0 and ", verdict.limit);
+                   " new tokens, but the number must lie between 0 and ", verdict.limit, ": grow in smaller steps");
     case plan_verdict::bad_queries:
       detail::fail("batch entry ", verdict.index, " asks for ", verdict.value,
-                   " queries, but the number must lie between 0 and ", verdict.limit, " (or be -1)");
+                   " queries, but the number must lie between 0 and ", verdict.limit,
+                   ": pass as many as there are rows");
     case plan_verdict::too_long:
       detail::fail<capacity_exceeded>("batch entry ", verdict.index, " would need ", verdict.value,
                                       " blocks in one table, more than its ", verdict.limit,
-                                      ": raise manager_config::max_resident_tokens or grow in smaller chunks");
+                                      ": raise max_resident_tokens or grow in smaller chunks");
     case plan_verdict::fits:
       break;
   }
@@ -215,7 +216,7 @@ inline copy_list manager_core::take_copies(std::int32_t index) {
       const block_id from = step.groups[g].replaced[i];
       if (from == block_id::none || step.entries[i].cancelled) continue;
       const block_id to = groups_[g].row(step.entries[i].slot)[step.groups[g].entries_before[i] - 1];
-      list.at(g, groups_.size()).blocks.push_back({from, to});
+      list.at(g, groups_.size(), config_.block_size).blocks.push_back({from, to});
     }
   }
   step.copies = 0;

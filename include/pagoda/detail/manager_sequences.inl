@@ -122,7 +122,7 @@ inline sequence_id manager_core::take_slot() {
   check_open();
   if (free_slots_.empty()) {
     detail::fail<capacity_exceeded>("all ", config_.max_sequences,
-                                    " sequences are in use: release one or raise manager_config::max_sequences");
+                                    " sequences are in use: release one or raise max_sequences");
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
@@ -185,7 +185,7 @@ inline void manager_core::free_slot(std::int32_t slot) noexcept {
 inline void manager_core::truncate(sequence_id id, std::int64_t tokens) {
   const std::int32_t slot = settled_slot_of(id, "truncate");
   sequence_record& record = sequences_[static_cast<std::size_t>(slot)];
-  check_range("truncate to", tokens, 0, record.position);
+  check_range("the length to truncate to", tokens, 0, record.position, "pass at most the committed tokens");
   for (const group_state& group : groups_) {
     const std::int64_t skipped = group.skipped[static_cast<std::size_t>(slot)];
     const std::int64_t dropped_begin = static_cast<std::int64_t>(group.sink_blocks) * config_.block_size;

@@ -2,8 +2,11 @@
 /// @file attention: the queries of a step against the cache, on the host.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include <pagoda/attention/options.hpp>
 #include <pagoda/attention/work_plan.hpp>
@@ -16,17 +19,46 @@ namespace pagoda::host {
 
 namespace detail {
 
-/// What one thread keeps between calls.
-struct thread_memory {
+/// What one call needs beside its items' working memory.
+struct call_memory {
   work_plan plan;
   pagoda::detail::scratch partials;
-  pagoda::detail::scratch item;
 };
 
-inline thread_memory& this_thread_memory() {
-  static thread_local thread_memory memory;
-  return memory;
-}
+/// What one thread keeps from call to call. Calls may nest: an executor may start another call on the thread that waits
+/// in parallel_for, as pools that steal work do.
+class thread_memory {
+ public:
+  /// The memory of the call that begins, for as long as this object lives.
+  class call {
+   public:
+    call() : owner_(current()) {
+      if (owner_.depth_ == owner_.calls_.size()) owner_.calls_.push_back(std::make_unique<call_memory>());
+      memory_ = owner_.calls_[owner_.depth_++].get();
+    }
+    ~call() { --owner_.depth_; }
+    call(const call&) = delete;
+    call& operator=(const call&) = delete;
+    call_memory* operator->() const noexcept { return memory_; }
+
+   private:
+    thread_memory& owner_;
+    call_memory* memory_;
+  };
+
+  /// Working memory of an item, which calls nobody.
+  static pagoda::detail::scratch& item() { return current().item_; }
+
+ private:
+  static thread_memory& current() {
+    static thread_local thread_memory memory;
+    return memory;
+  }
+
+  std::vector<std::unique_ptr<call_memory>> calls_;
+  std::size_t depth_ = 0;
+  pagoda::detail::scratch item_;
+};
 
 }  // namespace detail
 
@@ -40,34 +72,34 @@ inline namespace PAGODA_ISA {
 /// Requires:   the step's new tokens have been appended; queries, output and cache do not overlap.
 /// Effects:    a result does not depend on where blocks lie, on the layout, the block size, the executor or the other
 ///             sequences of the batch, to the bit. Sums are float; a row's relative error against the reference stays
-///             below 2e-5 for float and half, whatever the length.
+///             below 2e-5 for float and half, whatever the length, as long as scores stay below some thousands and
+///             sums of values within float.
 /// Throws:     invalid_argument or out_of_range for what does not fit, before anything is written; std::bad_alloc if
-///             working memory must grow and cannot. A call no larger than an earlier one allocates nothing.
-/// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for up to 64 query
-/// rows
-///             of its kv head.
+///             working memory must grow and cannot: rows of the output may then be written, and the cache is as it was.
+///             A call no larger than an earlier one of the same threads allocates nothing.
+/// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for the whole query
+///             group, and for up to 64 query rows of its kv head.
 /// Source:     online softmax over tiles: FlashAttention (Dao et al. 2022), split over keys: Flash-Decoding (2023).
-template <class KeyQuantizer, class ValueQuantizer, floating_element Query, floating_element Output,
+template <class KeyQuantizer, class ValueQuantizer, floating_element Query, writable_element Output,
           executor Executor = const serial_executor>
-requires(!std::is_const_v<Output>) void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view,
-                                                  const rows_view<Query>& queries, const rows_view<Output>& output,
-                                                  const attention_options& options = {},
-                                                  Executor&& run = serial_executor{}) {
+void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<Query>& queries,
+               const rows_view<Output>& output, const attention_options& options = {},
+               Executor&& run = serial_executor{}) {
   const resolved_options how = resolve_attention(view, queries, output, options);
   const detail::attention_job<KeyQuantizer, ValueQuantizer, std::remove_const_t<Query>, Output> job(
       view, rows_view<const std::remove_const_t<Query>>(queries), output, how, options.lse);
 
-  detail::thread_memory& mine = detail::this_thread_memory();
-  work_plan& plan = mine.plan;
+  const detail::thread_memory::call memory;
+  work_plan& plan = memory->plan;
   plan.build(view.batch, how.mask, view.kv_heads, job.group(), concurrency_of(run));
   const std::int64_t floats = job.partial_floats(work_plan::max_partial_queries(job.group()));
-  mine.partials.reserve(pagoda::detail::scratch::size_of<float>(checked_multiply(floats, plan.partials(), "partials")));
-  float* partials = mine.partials.template take<float>(floats * plan.partials());
+  memory->partials.reserve(
+      pagoda::detail::scratch::size_of<float>(checked_multiply(floats, plan.partials(), "partials")));
+  float* partials = memory->partials.template take<float>(floats * plan.partials());
 
   run.parallel_for(static_cast<std::int64_t>(plan.items().size()), [&](std::int64_t i) {
     const work_item& item = plan.items()[static_cast<std::size_t>(i)];
-    job.run_item(item, item.partial < 0 ? nullptr : partials + item.partial * floats,
-                 detail::this_thread_memory().item);
+    job.run_item(item, item.partial < 0 ? nullptr : partials + item.partial * floats, detail::thread_memory::item());
   });
   if (plan.merges().empty()) return;
   run.parallel_for(static_cast<std::int64_t>(plan.merges().size()), [&](std::int64_t i) {

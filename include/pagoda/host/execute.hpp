@@ -76,11 +76,18 @@ void check_block(const Storage& storage, block_id block) {
 /// anything is written. Rows move as encoded bytes.
 ///
 /// Requires:   the list comes from the manager whose blocks the storage holds; `group` is the storage's layer group.
-/// Throws:     out_of_range for a block that the storage lacks, before anything is copied.
+/// Throws:     out_of_range for a block that the storage lacks or a group that the manager lacks, invalid_argument for
+/// a
+///             storage of another block size; before anything is copied.
 /// Complexity: O(bytes moved). Rows are staged in memory allocated for the call; whole blocks are not.
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
 void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storage, const copy_list& copies,
              int group = 0) {
+  if (copies.block_size() != 0 && copies.block_size() != storage.block_size()) {
+    pagoda::detail::fail("the copies are for blocks of ", copies.block_size(),
+                         " tokens, but the storage has blocks of ", storage.block_size(),
+                         ": execute them on the storage of their own manager");
+  }
   for (const block_copy& copy : copies.blocks(group)) {
     detail::check_block(storage, copy.from);
     detail::check_block(storage, copy.to);

@@ -2,6 +2,7 @@
 /// @file What runs the items of a host call: any parallel_for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include <pagoda/config.hpp>
@@ -31,7 +32,7 @@ static_assert(executor<serial_executor> && executor<const serial_executor>);
 template <executor E>
 std::int64_t concurrency_of(const E& executor) noexcept {
   if constexpr (requires { executor.concurrency(); }) {
-    return static_cast<std::int64_t>(executor.concurrency());
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(executor.concurrency()), 1, 4096);
   } else {
     return 64;
   }
