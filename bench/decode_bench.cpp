@@ -84,6 +84,7 @@ void run_decode(benchmark::State& state, const decode_case& what) {
   report_speed(state, seconds, tokens * pool.bytes_per_token(), batch, what.threads);
   const accuracy exact = known_accuracy<Quantizer>(what.model);
   state.counters["kv_bytes_per_token"] = static_cast<double>(pool.bytes_per_token());
+  state.counters["vectorized"] = pagoda::is_vectorized_v<Quantizer> ? 1 : 0;  // codes are read straight into vectors
   state.counters["error"] = exact.against_stored;
   state.counters["error_to_float"] = exact.against_float;
 }

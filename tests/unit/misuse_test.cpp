@@ -43,6 +43,8 @@ struct nesting_executor {
   }
   static std::int64_t concurrency() { return std::numeric_limits<std::int64_t>::max(); }
 };
+template <class Call>
+nesting_executor(Call) -> nesting_executor<Call>;
 
 }  // namespace
 
