@@ -9,23 +9,14 @@
 
 #include <doctest/doctest.h>
 
+#include "refusal.hpp"
 #include "tiny_files.hpp"
 #include "tokenizer.hpp"
 
 namespace {
 
 std::string refusal(std::span<const std::byte> file, std::int32_t vocabulary = 300) {
-  try {
-    tokenizer(file, vocabulary);
-    return {};
-  } catch (const std::exception& error) {
-    REQUIRE(std::strlen(error.what()) > 20);
-    return error.what();
-  }
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return refusal_of([&] { tokenizer(file, vocabulary); });
 }
 
 std::string decode_all(const tokenizer& words, std::span<const std::int32_t> tokens) {

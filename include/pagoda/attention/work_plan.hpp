@@ -56,7 +56,7 @@ class work_plan {
     items_.clear();
     merges_.clear();
     partials_ = 0;
-    const auto tile = static_cast<std::int32_t>(std::clamp<std::int64_t>(tile_rows / query_group, 1, tile_rows));
+    const auto tile = static_cast<std::int32_t>(max_partial_queries(query_group));
     std::int64_t chunks = 0;
     for (std::int32_t i = 0; i < batch.sequences(); ++i) {
       if (batch.queries(i) > 0) chunks += count_chunks(visible_to_any(batch, mask, i, 0, batch.queries(i)));
