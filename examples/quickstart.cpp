@@ -110,8 +110,8 @@ int main() {
   show<cache<identity<float>>>("cache<identity<float>>", bandwidth);
   show<cache<identity<bfloat16>, block_size<64>>>("cache<identity<bfloat16>, block_size<64>>", bandwidth);
   show<cache<int8_per_token>>("cache<int8_per_token>", bandwidth);
-  show<cache<int8_per_token, tokens_heads_dim>>("cache<int8_per_token, tokens_heads_dim>", bandwidth);
-  show<cache<keys<identity<half>>, values<int8_per_token>>>("cache<keys<identity<half>>, values<int8...>>", bandwidth);
+  show<cache<fp8_e4m3, tokens_heads_dim>>("cache<fp8_e4m3, tokens_heads_dim>", bandwidth);
+  show<cache<keys<int8_per_token>, values<int4_per_token>>>("cache<keys<int8...>, values<int4...>>", bandwidth);
   std::printf(
       "\nfull: share of the held slots that hold a token.  *: the same if %d tokens were reserved a sequence.\n"
       "error: against attention in double over the stored values.  of read: share of the read bandwidth.\n",

@@ -31,6 +31,10 @@ struct cache_options {
 ///     using my_cache = pagoda::cache<pagoda::int8_per_token, pagoda::block_size<32>>;
 ///     my_cache cache{{.layers = 32, .kv_heads = 8, .head_dim = 128}, pagoda::num_blocks{4096}};
 ///
+/// Multi-head latent attention keeps no value rows: values_in_keys<512> takes the values from the key rows' beginning.
+///
+///     pagoda::cache<values_in_keys<512>> cache{{.layers = 60, .kv_heads = 1, .head_dim = 576}, num_blocks{4096}};
+///
 /// The calls that it shares with block_manager are documented there.
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory>
 class basic_cache {
@@ -131,8 +135,8 @@ consteval bool require_known_option() {
   static_assert(is_quantizer_option<Option>::value || is_keys_option<Option>::value ||
                     is_values_option<Option>::value || is_layout_option<Option>::value ||
                     is_block_size_option<Option>::value || is_memory_option<Option>::value,
-                "pagoda::cache: this option is no policy: name a quantizer, keys<Q>, values<Q>, a layout, "
-                "block_size<N> or a memory");
+                "pagoda::cache: this option is no policy: name a quantizer, keys<Q>, values<Q>, values_in_keys<N>, a "
+                "layout, block_size<N> or a memory");
   return true;
 }
 
@@ -142,14 +146,15 @@ struct resolve_cache {
   static_assert(count_options_v<is_quantizer_option, Options...> <= 1,
                 "pagoda::cache: two quantizers are named: name one for both, or keys<Q> and values<Q>");
   static_assert(count_options_v<is_keys_option, Options...> <= 1, "pagoda::cache: keys<Q> is named twice");
-  static_assert(count_options_v<is_values_option, Options...> <= 1, "pagoda::cache: values<Q> is named twice");
+  static_assert(count_options_v<is_values_option, Options...> <= 1,
+                "pagoda::cache: the values are named twice: leave one values<Q> or values_in_keys<N>");
   static_assert(count_options_v<is_layout_option, Options...> <= 1, "pagoda::cache: two layouts are named");
   static_assert(count_options_v<is_block_size_option, Options...> <= 1, "pagoda::cache: two block sizes are named");
   static_assert(count_options_v<is_memory_option, Options...> <= 1, "pagoda::cache: two memories are named");
-  static_assert(count_options_v<is_quantizer_option, Options...> == 0 ||
-                    count_options_v<is_keys_option, Options...> == 0 ||
-                    count_options_v<is_values_option, Options...> == 0,
-                "pagoda::cache: a quantizer, keys<Q> and values<Q> are all named: leave one out");
+  static_assert(
+      count_options_v<is_quantizer_option, Options...> == 0 || count_options_v<is_keys_option, Options...> == 0 ||
+          count_options_v<is_values_option, Options...> == 0,
+      "pagoda::cache: a quantizer, keys<Q> and values<Q> (or values_in_keys<N>) are all named: leave one out");
 
   using both = typename find_option<is_quantizer_option, identity<half>, Options...>::type;
   using key_quantizer = typename find_option<is_keys_option, keys<both>, Options...>::type::type;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file The narrow element types of a cache and their scalar conversions, bit for bit those of CUDA's host functions.
 ///
-/// One integer body serves host and device, so both give the same bits whatever the rounding or denormal mode is.
+/// The integer bodies give the same bits whatever the rounding or denormal mode is. Where the device has an instruction
+/// for a conversion, device code uses it: it gives these bits, NaN included.
 #pragma once
 
 #include <concepts>
@@ -62,6 +63,11 @@ PAGODA_HOST_DEVICE constexpr float float_from_bits(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
+/// An integer below 2^23 as a float, without the slow conversion instruction of a GPU.
+PAGODA_HOST_DEVICE constexpr float small_integer(std::uint32_t value) {
+  return float_from_bits(value | 0x4b000000u) - 8388608.0f;  // 2^23, whose last mantissa bit counts 1
+}
+
 /// The NaN that CUDA's conversions return: positive, quiet, every mantissa bit set.
 inline constexpr std::uint32_t canonical_nan_bits = 0x7fffffffu;
 
@@ -95,6 +101,17 @@ PAGODA_HOST_DEVICE constexpr std::uint32_t narrow_magnitude(std::uint32_t magnit
 /// The code of one fp8 format: rounds to nearest even, saturates at MaxCode, maps every NaN to 0x7f.
 template <std::uint32_t MantissaBits, std::uint32_t Bias, std::uint32_t MaxCode>
 PAGODA_HOST_DEVICE constexpr std::uint8_t narrow_float8(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if (!__builtin_is_constant_evaluated()) {
+    std::uint16_t pair;
+    if constexpr (MantissaBits == 3) {
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %1;" : "=h"(pair) : "f"(value));
+    } else {
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %1;" : "=h"(pair) : "f"(value));
+    }
+    return static_cast<std::uint8_t>(pair & 0xffu);
+  }
+#endif
   const std::uint32_t bits = float_bits(value);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7f;
@@ -103,6 +120,13 @@ PAGODA_HOST_DEVICE constexpr std::uint8_t narrow_float8(float value) {
 }
 
 PAGODA_HOST_DEVICE constexpr half narrow_half(float value) {
+#ifdef __CUDA_ARCH__
+  if (!__builtin_is_constant_evaluated()) {
+    half result;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+  }
+#endif
   const std::uint32_t bits = float_bits(value);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return half{0x7fff};
@@ -111,6 +135,13 @@ PAGODA_HOST_DEVICE constexpr half narrow_half(float value) {
 }
 
 PAGODA_HOST_DEVICE constexpr bfloat16 narrow_bfloat16(float value) {
+#ifdef __CUDA_ARCH__
+  if (!__builtin_is_constant_evaluated()) {
+    bfloat16 result;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+  }
+#endif
   const std::uint32_t bits = float_bits(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return bfloat16{0x7fff};
   return bfloat16{static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
@@ -125,6 +156,13 @@ PAGODA_HOST_DEVICE constexpr float to_float(float value) {
 
 /// Widens exactly. Every NaN becomes the positive NaN 0x7fffffff, as __half2float gives on the host.
 PAGODA_HOST_DEVICE constexpr float to_float(half value) {
+#ifdef __CUDA_ARCH__
+  if (!__builtin_is_constant_evaluated()) {
+    float result;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+    return result;
+  }
+#endif
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude > 0x7c00u) return detail::float_from_bits(detail::canonical_nan_bits);
   const std::uint32_t sign = (value.bits & 0x8000u) << 16;
@@ -141,6 +179,12 @@ PAGODA_HOST_DEVICE constexpr float to_float(bfloat16 value) {
 PAGODA_HOST_DEVICE constexpr float to_float(float8_e4m3 value) {
   const std::uint32_t magnitude = value.bits & 0x7fu;
   if (magnitude == 0x7fu) return detail::float_from_bits(detail::canonical_nan_bits);
+#ifdef __CUDA_ARCH__
+  // The bits of a code, put at bit 7 of a half, read as 2^-8 of its value.
+  if (!__builtin_is_constant_evaluated()) {
+    return 256.0f * to_float(half{static_cast<std::uint16_t>((value.bits & 0x80u) << 8 | magnitude << 7)});
+  }
+#endif
   const std::uint32_t sign = (value.bits & 0x80u) << 24;
   return detail::float_from_bits(sign | detail::widen_magnitude<3, 7>(magnitude));
 }

@@ -14,6 +14,8 @@ struct bfloat16;
 template <class T>
 struct identity;
 struct int8_per_token;
+struct int4_per_token;
+struct fp8_e4m3;
 
 struct heads_tokens_dim;
 struct tokens_heads_dim;
@@ -24,6 +26,10 @@ class borrowed_memory;
 /// Option of cache<...>: tokens of a block.
 template <std::int32_t Tokens>
 struct block_size;
+
+/// The value policy of caches that keep key rows only: see policy.hpp.
+template <std::int32_t Elements>
+struct values_in_keys;
 
 class sequence;
 class step;
@@ -40,4 +46,9 @@ template <class KeyQuantizer = identity<half>, class ValueQuantizer = KeyQuantiz
           class BlockSize = block_size<16>, class Memory = host_memory>
 class basic_cache;
 
+namespace cuda {
+
+struct device_work;
+
+}  // namespace cuda
 }  // namespace pagoda

@@ -30,7 +30,7 @@ struct block_geometry {
   std::int64_t heads;
   std::int64_t slots;  ///< tokens of a block
   std::int64_t key_row_bytes;
-  std::int64_t value_row_bytes;
+  std::int64_t value_row_bytes;  ///< 0 where the values lie in the key rows: nobody then reads `values`
 };
 
 /// Where the rows of the keys (or values) of one block lie. Units: bytes.

@@ -10,4 +10,6 @@
 #include <pagoda/host/execute.hpp>
 #include <pagoda/layout/tokens_heads_dim.hpp>
 #include <pagoda/memory/borrowed.hpp>
+#include <pagoda/quantizer/fp8_e4m3.hpp>
+#include <pagoda/quantizer/int4_per_token.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>

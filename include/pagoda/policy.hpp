@@ -34,6 +34,17 @@ struct values {
   using type = Quantizer;
 };
 
+/// Option of cache<...>, and value policy of block_storage: the values are the first Elements elements of the key rows,
+/// and no value rows are stored. It is how multi-head latent attention keeps 512 latent elements, which are keys and
+/// values, and 64 rotary ones in key rows of 576.
+template <std::int32_t Elements>
+struct values_in_keys {
+  static_assert(Elements >= 8 && Elements <= 576 && Elements % 8 == 0,
+                "pagoda: values_in_keys<N> takes a multiple of 8 from 8 to 576, such as 512");
+  static constexpr std::int32_t value = Elements;
+  using type = values_in_keys;
+};
+
 template <class... Types>
 struct type_list {
   static constexpr int size = static_cast<int>(sizeof...(Types));
@@ -72,6 +83,21 @@ template <class T>
 inline constexpr bool is_values_v = false;
 template <class Q>
 inline constexpr bool is_values_v<values<Q>> = true;
+template <std::int32_t N>
+inline constexpr bool is_values_v<values_in_keys<N>> = true;
+
+/// The quantizer that a storage's values are coded with, and how many elements of a key row they are: 0 if they have
+/// rows of their own.
+template <class KeyQuantizer, class ValuePolicy>
+struct value_policy {
+  using quantizer = ValuePolicy;
+  static constexpr std::int32_t elements_of_key = 0;
+};
+template <class KeyQuantizer, std::int32_t N>
+struct value_policy<KeyQuantizer, values_in_keys<N>> {
+  using quantizer = KeyQuantizer;
+  static constexpr std::int32_t elements_of_key = values_in_keys<N>::value;
+};
 
 /// The first of Options for which Is<Option> holds, or Default.
 template <template <class> class Is, class Default, class... Options>

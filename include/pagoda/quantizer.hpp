@@ -16,9 +16,21 @@
 ///     static_assert(pagoda::quantizer<my_int8>);
 ///
 // clang-format on
-/// A row is one head vector of one token; it is coded alone, when it is written, and never again. Two members are
-/// optional: `load_float<W>(bytes, vector)` turns W packed codes into codewords at once (the wide host path, W = 8),
-/// and `error_bound(row_stats)` promises the largest error of any finite element, which conformance tests check.
+/// A row is one head vector of one token; it is coded alone, when it is written, and never again. Kernels call the
+/// members too: mark them PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest
+/// error of any finite element, which conformance tests check. `load_float<W>(bytes, vector)` turns W packed codes into
+/// codewords at once: the wide host path, W = 8. The last, all together, are the tensor-core path of the device:
+// clang-format off
+///
+///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply
+///       static constexpr int half2_pairs = 16 / bits;         // pairs in a 32-bit word of 32 / bits codes
+///       static void unpack_half2(std::uint32_t word, std::uint32_t (&pairs)[half2_pairs]);
+///       static constexpr int half2_exponent(int pair);
+///       static constexpr float codeword_limit = 127;          // the largest |codeword|
+///
+// clang-format on
+/// Pair i has element i of the word in its lower half and element i + half2_pairs in its upper half, each exactly
+/// codeword * 2^-half2_exponent(i) in half2_type. They hold for every code that encode() gives. bits is 4, 8 or 16.
 #pragma once
 
 #include <concepts>
@@ -123,6 +135,46 @@ concept quantizer_like = requires {
   Q::codeword(code);
 };
 
+// The optional tensor-core path, by its parts.
+
+template <class Q>
+concept has_half2_type = requires {
+  typename Q::half2_type;
+}
+&&(std::same_as<typename Q::half2_type, half> || std::same_as<typename Q::half2_type, bfloat16>);
+template <class Q>
+concept has_half2_pairs = has_bits<Q> && Q::bits <= 16 && requires {
+  { Q::half2_pairs } -> std::convertible_to<int>;
+}
+&&Q::half2_pairs == 16 / Q::bits;
+template <class Q>
+concept has_unpack_half2 = has_half2_pairs<Q> && requires(std::uint32_t word, std::uint32_t (&pairs)[Q::half2_pairs]) {
+  { Q::unpack_half2(word, pairs) } -> std::same_as<void>;
+};
+template <class Q>
+concept has_half2_exponent = requires(int pair) {
+  { Q::half2_exponent(pair) } -> std::same_as<int>;
+};
+template <class Q>
+concept has_codeword_limit = requires {
+  { Q::codeword_limit } -> std::convertible_to<float>;
+};
+
+/// The optional tensor-core path: all of its members.
+template <class Q>
+concept has_half2_hooks =
+    has_half2_type<Q> && has_half2_pairs<Q> && has_unpack_half2<Q> && has_half2_exponent<Q> && has_codeword_limit<Q>;
+
+/// Whether a type means to have the tensor-core path.
+template <class Q>
+concept half2_like = has_half2_exponent<Q> || requires {
+  &Q::unpack_half2;
+};
+
+/// Whether kernels feed Q's codes to the tensor cores. Otherwise they unpack them one by one: right, but slower.
+template <class Q>
+inline constexpr bool is_tensor_core_v = has_half2_hooks<Q>;
+
 /// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
 /// static_assert(quantizer<Q>).
 template <class Q>
@@ -136,6 +188,9 @@ consteval bool require_quantizer() {
   static_assert(has_fit<Q>, "pagoda: this quantizer lacks `static scale_type fit(row_stats)`");
   static_assert(has_encode<Q>, "pagoda: this quantizer lacks `static std::uint32_t encode(float, scale_type)`");
   static_assert(has_codeword<Q>, "pagoda: this quantizer lacks `static float codeword(std::uint32_t)`");
+  static_assert(has_half2_hooks<Q> || !half2_like<Q>,
+                "pagoda: this quantizer has a part of the tensor-core members only: give it half2_type, half2_pairs, "
+                "unpack_half2, half2_exponent and codeword_limit, or none of them");
   return true;
 }
 

@@ -88,7 +88,7 @@ struct storage_shape {
   std::int32_t layers = 1;
   std::int32_t kv_heads = 1;
   std::int32_t head_dim = 0;        ///< of keys, and of values unless value_head_dim says otherwise
-  std::int32_t value_head_dim = 0;  ///< 0: as head_dim
+  std::int32_t value_head_dim = 0;  ///< 0: as head_dim, or as values_in_keys<N> says
 
   constexpr std::int32_t key_dim() const noexcept { return head_dim; }
   constexpr std::int32_t value_dim() const noexcept { return value_head_dim == 0 ? head_dim : value_head_dim; }

@@ -105,12 +105,15 @@ void attend_reference(const pagoda::cache_view<KeyQuantizer, ValueQuantizer>& vi
   visit(f16, f16);                             \
   visit(bf16, bf16);                           \
   visit(int8, int8);                           \
+  visit(int4, int4);                           \
+  visit(fp8, fp8);                             \
   visit(user_int8, user_int8);                 \
   visit(user_int4, user_int4);                 \
   visit(user_int8_grouped, user_int8_grouped)
 #define PAGODA_TEST_FOR_MIXED_QUANTIZERS(visit) \
   visit(int8, f16);                             \
   visit(f16, user_int4);                        \
+  visit(fp8, int4);                             \
   visit(f32, int8);                             \
   visit(user_int8_grouped, int8);               \
   visit(user_int4, bf16)

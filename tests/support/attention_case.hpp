@@ -98,15 +98,16 @@ inline attention_error compare(const attention_result& got, const reference_resu
 /// The bound of host/attention.hpp; twice that where a row's offset is subtracted from what its codes add up to.
 inline constexpr double attention_bound = 2e-5;
 template <class Quantizer>
-inline constexpr double bound_of = std::is_same_v<Quantizer, user_int4> ? 2 * attention_bound : attention_bound;
+inline constexpr double bound_of =
+    std::is_same_v<Quantizer, user_int4> || std::is_same_v<Quantizer, int4> ? 2 * attention_bound : attention_bound;
 
-template <class KeyQuantizer, class ValueQuantizer = KeyQuantizer, class Layout = pagoda::heads_tokens_dim>
+template <class KeyQuantizer, class ValuePolicy = KeyQuantizer, class Layout = pagoda::heads_tokens_dim>
 class attention_case {
  public:
-  using storage_type = pagoda::block_storage<KeyQuantizer, ValueQuantizer, Layout>;
+  using storage_type = pagoda::block_storage<KeyQuantizer, ValuePolicy, Layout>;
   using view_type = typename storage_type::view_type;
 
-  static constexpr double bound = std::max(bound_of<KeyQuantizer>, bound_of<ValueQuantizer>);
+  static constexpr double bound = std::max(bound_of<KeyQuantizer>, bound_of<typename storage_type::value_quantizer>);
 
   explicit attention_case(const case_config& config)
       : config_(config),
@@ -167,6 +168,7 @@ class attention_case {
   std::int32_t layer() const { return config_.shape.layers - 1; }
   storage_type& storage() { return storage_; }
   pagoda::step& step() { return *step_; }
+  const pagoda::block_manager& manager() const { return manager_; }
 
   view_type view{};
   std::vector<float> queries{};
@@ -221,9 +223,13 @@ class attention_case {
       }
     }
     const std::int64_t tokens = batch.total_new_tokens();
-    pagoda::host::append(storage_.view(layer(), step),
-                         pagoda::rows_view(keys, {tokens, shape.kv_heads, shape.key_dim()}),
-                         pagoda::rows_view(values, {tokens, shape.kv_heads, shape.value_dim()}));
+    const view_type to = storage_.view(layer(), step);
+    const auto key_rows = pagoda::rows_view(keys, {tokens, shape.kv_heads, shape.key_dim()});
+    if (to.values_lie_in_keys()) {
+      pagoda::host::append(to, key_rows);
+    } else {
+      pagoda::host::append(to, key_rows, pagoda::rows_view(values, {tokens, shape.kv_heads, shape.value_dim()}));
+    }
   }
 
   void make_queries() {

@@ -12,7 +12,9 @@
 #include <pagoda/dtype.hpp>
 #include <pagoda/layout/heads_tokens_dim.hpp>
 #include <pagoda/layout/tokens_heads_dim.hpp>
+#include <pagoda/quantizer/fp8_e4m3.hpp>
 #include <pagoda/quantizer/identity.hpp>
+#include <pagoda/quantizer/int4_per_token.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>
 
 namespace pagoda_test {
@@ -21,6 +23,8 @@ using f32 = pagoda::identity<float>;
 using f16 = pagoda::identity<pagoda::half>;
 using bf16 = pagoda::identity<pagoda::bfloat16>;
 using int8 = pagoda::int8_per_token;
+using int4 = pagoda::int4_per_token;
+using fp8 = pagoda::fp8_e4m3;
 
 /// The code of the nearest of the levels low to high; NaN gives low.
 inline std::int32_t nearest_level(float level, float low, float high) {
@@ -113,12 +117,12 @@ using over_layouts =
 
 /// Every quantizer on every layout, and pairs whose keys and values differ.
 using all_products = decltype(std::tuple_cat(
-    over_layouts<f32>{}, over_layouts<f16>{}, over_layouts<bf16>{}, over_layouts<int8>{}, over_layouts<user_int8>{},
-    over_layouts<user_int4>{}, over_layouts<user_int8_grouped>{},
+    over_layouts<f32>{}, over_layouts<f16>{}, over_layouts<bf16>{}, over_layouts<int8>{}, over_layouts<int4>{},
+    over_layouts<fp8>{}, over_layouts<user_int8>{}, over_layouts<user_int4>{}, over_layouts<user_int8_grouped>{},
     std::tuple<product<int8, f16, user_chunked>, product<user_int4, bf16, pagoda::tokens_heads_dim>,
                product<f32, user_int8_grouped, pagoda::heads_tokens_dim>>{}));
 
-using all_quantizers = std::tuple<f32, f16, bf16, int8, user_int8, user_int4, user_int8_grouped>;
+using all_quantizers = std::tuple<f32, f16, bf16, int8, int4, fp8, user_int8, user_int4, user_int8_grouped>;
 using all_layouts = std::tuple<pagoda::heads_tokens_dim, pagoda::tokens_heads_dim, user_chunked>;
 
 static_assert(pagoda::quantizer<user_int8> && pagoda::quantizer<user_int4> && pagoda::quantizer<user_int8_grouped>);

@@ -121,9 +121,9 @@ std::vector<std::byte> bytes_after(Append&& append) {
   return snapshot(bytes_of(storage));
 }
 
-#define EVERY_QUANTIZER                                                                             \
-  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::user_int8, \
-      pagoda_test::user_int4, pagoda_test::user_int8_grouped
+#define EVERY_QUANTIZER                                                                                          \
+  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::int4, pagoda_test::fp8, \
+      pagoda_test::user_int8, pagoda_test::user_int4, pagoda_test::user_int8_grouped
 
 TEST_CASE_TEMPLATE("half and bfloat16 rows are stored as the floats that they stand for", Q, EVERY_QUANTIZER) {
   const std::vector<pagoda::half> keys = narrowed<pagoda::half>(random_floats(20 * heads * key_dim, 3));

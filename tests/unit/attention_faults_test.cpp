@@ -201,7 +201,8 @@ attention_result scaled_run(float key_factor, float value_factor) {
 }
 
 TEST_CASE_TEMPLATE("scales ignored or taken twice: output is linear in the values' scale, and the keys' scale counts",
-                   Q, int8, user_int4, pagoda_test::user_int8, pagoda_test::user_int8_grouped) {
+                   Q, int8, user_int4, pagoda_test::int4, pagoda_test::fp8, pagoda_test::user_int8,
+                   pagoda_test::user_int8_grouped) {
   const attention_result plain = scaled_run<Q>(1.0f, 1.0f);
   const attention_result scaled = scaled_run<Q>(0.25f, 0.5f);
   CHECK(plain.lse == scaled.lse);
@@ -213,7 +214,7 @@ TEST_CASE_TEMPLATE("scales ignored or taken twice: output is linear in the value
 }
 
 TEST_CASE_TEMPLATE("rows of one value, of zeros and of denormals are attended to without NaN", Q, int8, user_int4, f16,
-                   pagoda_test::user_int8_grouped) {
+                   pagoda_test::int4, pagoda_test::fp8, pagoda_test::user_int8_grouped) {
   for (const float value : {0.0f, -0.0f, 3.0f, -0.125f, 1e-40f, -1e-44f}) {
     attention_case<Q> batch({.shape = {.kv_heads = 1, .head_dim = 32}, .query_group = 3, .batch = {{40, 40, 2, 1}}});
     const std::vector<float> rows(40 * 32, value);

@@ -32,6 +32,7 @@ struct pair {
 #define EVERY_PAIR                                                                                \
   pair<pagoda_test::int8, pagoda_test::f16, 96, 64, pagoda_test::user_chunked>,                   \
       pair<pagoda_test::f16, pagoda_test::user_int4, 128, 128, pagoda::heads_tokens_dim>,         \
+      pair<pagoda_test::fp8, pagoda_test::int4, 192, 128, pagoda::heads_tokens_dim>,              \
       pair<pagoda_test::f32, pagoda_test::int8, 576, 512, pagoda::tokens_heads_dim>,              \
       pair<pagoda_test::user_int8_grouped, pagoda_test::int8, 64, 72, pagoda_test::user_chunked>, \
       pair<pagoda_test::user_int4, pagoda_test::bf16, 40, 128, pagoda::heads_tokens_dim>

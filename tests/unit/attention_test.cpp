@@ -42,6 +42,8 @@ struct alike {
       alike<pagoda_test::f16, 128, 128, pagoda::tokens_heads_dim>,      \
       alike<pagoda_test::bf16, 72, 72, pagoda_test::user_chunked>,      \
       alike<pagoda_test::int8, 128, 128, pagoda::heads_tokens_dim>,     \
+      alike<pagoda_test::int4, 80, 64, pagoda::tokens_heads_dim>,       \
+      alike<pagoda_test::fp8, 64, 120, pagoda::heads_tokens_dim>,       \
       alike<pagoda_test::user_int8, 8, 24, pagoda::tokens_heads_dim>,   \
       alike<pagoda_test::user_int4, 64, 40, pagoda_test::user_chunked>, \
       alike<pagoda_test::user_int8_grouped, 96, 48, pagoda::heads_tokens_dim>

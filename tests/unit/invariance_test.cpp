@@ -57,9 +57,9 @@ void check_same(const std::vector<attention_result>& a, const std::vector<attent
   }
 }
 
-#define EVERY_QUANTIZER                                                                             \
-  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::user_int8, \
-      pagoda_test::user_int4, pagoda_test::user_int8_grouped
+#define EVERY_QUANTIZER                                                                                          \
+  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::int4, pagoda_test::fp8, \
+      pagoda_test::user_int8, pagoda_test::user_int4, pagoda_test::user_int8_grouped
 
 TEST_CASE_TEMPLATE("results do not depend on which blocks hold a sequence", Q, EVERY_QUANTIZER) {
   case_config config = config_of();

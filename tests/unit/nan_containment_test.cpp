@@ -26,9 +26,9 @@ constexpr std::int64_t dim = 32;
 const case_config config{
     .shape = {.kv_heads = 2, .head_dim = dim}, .query_group = group, .batch = {{90, 90, 20, 1}, {30, 5, -1, 2}}};
 
-#define EVERY_QUANTIZER                                                                             \
-  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::user_int8, \
-      pagoda_test::user_int4, pagoda_test::user_int8_grouped
+#define EVERY_QUANTIZER                                                                                          \
+  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::int4, pagoda_test::fp8, \
+      pagoda_test::user_int8, pagoda_test::user_int4, pagoda_test::user_int8_grouped
 
 bool row_is_finite(const attention_result& result, std::int64_t query, std::int64_t head) {
   for (std::int64_t d = 0; d < dim; ++d) {

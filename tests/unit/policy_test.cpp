@@ -9,6 +9,8 @@
 #include <pagoda/cache.hpp>
 #include <pagoda/layout/tokens_heads_dim.hpp>
 #include <pagoda/memory/borrowed.hpp>
+#include <pagoda/quantizer/fp8_e4m3.hpp>
+#include <pagoda/quantizer/int4_per_token.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>
 
 #include "policy_products.hpp"
@@ -54,16 +56,19 @@ TEST_CASE("a user's own policies are options like the built-in ones") {
   CHECK(cache<user_chunked, block_size<1>>::block_size == 1);
 }
 
-using dtypes = type_list<identity<float>, identity<half>, identity<bfloat16>, int8_per_token, user_int4>;
+using dtypes =
+    type_list<identity<float>, identity<half>, identity<bfloat16>, fp8_e4m3, int8_per_token, int4_per_token, user_int4>;
 
 TEST_CASE("every quantizer and layout has a stable name") {
   CHECK(identity<float>::name == "float");
   CHECK(identity<half>::name == "half");
   CHECK(identity<bfloat16>::name == "bfloat16");
   CHECK(int8_per_token::name == "int8");
+  CHECK(int4_per_token::name == "int4");
+  CHECK(fp8_e4m3::name == "fp8_e4m3");
   CHECK(heads_tokens_dim::name == "heads_tokens_dim");
   CHECK(tokens_heads_dim::name == "tokens_heads_dim");
-  CHECK(dtypes::size == 5);
+  CHECK(dtypes::size == 7);
   CHECK(type_list<>::size == 0);
 }
 
@@ -74,6 +79,8 @@ TEST_CASE("dispatch visits the type of the given name, and returns what the visi
   CHECK(bits_of("float") == 32);
   CHECK(bits_of("bfloat16") == 16);
   CHECK(bits_of("int8") == 8);
+  CHECK(bits_of("int4") == 4);
+  CHECK(bits_of("fp8_e4m3") == 8);
   CHECK(bits_of("user_int4") == 4);
   int calls = 0;
   dispatch(dtypes{}, "half", [&]<class T>(type_tag<T>) {
@@ -87,7 +94,7 @@ TEST_CASE("a name that no type has is refused with all the names") {
   for (const char* name : {"fp8", "", "Half", "int8 "}) {
     CHECK_THROWS_WITH_AS(dispatch(dtypes{}, name, [](auto) {}),
                          doctest::Contains(("no type is named \"" + std::string(name) +
-                                            "\": choose one of float, half, bfloat16, int8, user_int4")
+                                            "\": choose one of float, half, bfloat16, fp8_e4m3, int8, int4, user_int4")
                                                .c_str()),
                          pagoda::invalid_argument);
   }

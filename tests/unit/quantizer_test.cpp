@@ -24,9 +24,9 @@ constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float denormal = std::numeric_limits<float>::denorm_min();
 
-#define EVERY_QUANTIZER                                                                             \
-  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::user_int8, \
-      pagoda_test::user_int4, pagoda_test::user_int8_grouped
+#define EVERY_QUANTIZER                                                                                          \
+  pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::int4, pagoda_test::fp8, \
+      pagoda_test::user_int8, pagoda_test::user_int4, pagoda_test::user_int8_grouped
 
 template <class Q>
 std::vector<float> coded(const std::vector<float>& row) {
@@ -146,6 +146,57 @@ TEST_CASE_TEMPLATE("a row with a NaN or infinity does not decode to finite numbe
       }
     }
   }
+}
+
+TEST_CASE("fp8 reaches the largest floats, and its codes are never those of NaN") {
+  using pagoda_test::fp8;
+  float amax = std::numeric_limits<float>::max();
+  for (int i = 0; i < 64; ++i, amax = std::nextafter(amax, 0.0f)) {
+    const float decoded = coded<fp8>({-amax, 0.0f, 1.0f, amax})[0];
+    CHECK(std::fabs(decoded + amax) <= fp8::error_bound({-amax, amax}));
+  }
+  for (const float value : {448.0f, 464.0f, 1e30f, -1e30f, infinity, -infinity, quiet_nan}) {
+    for (const float scale : {0.0f, denormal, 1.0f, infinity, quiet_nan}) {
+      CHECK(fp8::encode(value, {scale}) % 128 != 127);
+    }
+  }
+}
+
+TEST_CASE("fp8 codes are the nearest E4M3 numbers of 448 x / amax, ties to even") {
+  const std::vector<float> row{448.0f, -448.0f, 17.0f, 19.0f, -1.0625f, 0x1p-9f, 0x1p-10f, 0x1.8p-9f};
+  const std::vector<float> expected{448.0f, -448.0f, 16.0f, 20.0f, -1.0f, 0x1p-9f, 0.0f, 0x1p-8f};
+  CHECK(coded<pagoda_test::fp8>(row) == expected);
+}
+
+TEST_CASE("int4 codes count the row's fifteenths from its smallest element, by the scale and offset that are stored") {
+  std::vector<float> row;
+  for (int i = 0; i < 16; ++i) row.push_back(static_cast<float>(3 * i - 20));
+  CHECK(coded<pagoda_test::int4>(row) == row);
+  row[4] = -8.0f + 1.5f;  // a tie between codes 4 and 5
+  row[5] = -5.0f + 1.5f;
+  const std::vector<float> ties = coded<pagoda_test::int4>(row);
+  CHECK(ties[4] == -8.0f);
+  CHECK(ties[5] == -2.0f);
+  // 2049 is no half: the offset is 2048 or 2050, and the levels are spaced so that the largest is still reached.
+  const std::vector<float> high = coded<pagoda_test::int4>({2049.0f, 2064.0f, 2049.0f, 2064.0f});
+  CHECK(std::fabs(high[0] - 2049.0f) <= 1.0f);
+  CHECK(std::fabs(high[1] - 2064.0f) <= 0.01f);
+}
+
+TEST_CASE("int4 rows beyond halves stay finite, are held at the ends of their levels, and promise nothing") {
+  using pagoda_test::int4;
+  const std::vector<float> wide = coded<int4>({-65504.0f, 65504.0f, 0.0f, 100.0f});
+  CHECK(std::fabs(wide[1] - 65504.0f) <= int4::error_bound({-65504.0f, 65504.0f}));
+  CHECK(std::fabs(wide[2]) <= int4::error_bound({-65504.0f, 65504.0f}));
+  const std::vector<float> low = coded<int4>({-1e9f, 0.0f, -65504.0f, -70000.0f});
+  for (const std::size_t i : {0u, 2u, 3u}) CHECK(low[i] == -65504.0f);
+  CHECK(std::fabs(low[1]) <= 16.0f);
+  CHECK(int4::error_bound({-1e9f, 0.0f}) == infinity);
+  const std::vector<float> high = coded<int4>({0.0f, 3e38f, 1e6f, 65504.0f});
+  CHECK(high == std::vector<float>{0.0f, 15 * 65504.0f, 15 * 65504.0f, 65504.0f});
+  CHECK(int4::error_bound({0.0f, 3e38f}) == infinity);
+  CHECK(int4::error_bound({65505.0f, 65505.0f}) == infinity);
+  for (const float value : coded<int4>(std::vector<float>(8, 9e5f))) CHECK(std::fabs(value - 9e5f) <= 500.0f);
 }
 
 TEST_CASE("int8 codes are round(127 x / amax), ties to even, and never -128") {

@@ -140,6 +140,30 @@ TEST_CASE_TEMPLATE("vector: loads widen like to_float", W, width<8>, width<16>) 
   CHECK(count_load_errors<W::value>(narrowing_probes<half>()) == 0);
 }
 
+TEST_CASE_TEMPLATE("vector: packed codes widen to the numbers that they stand for", W, width<8>, width<16>) {
+  constexpr int lanes = W::value;
+  std::vector<std::byte> codes(256 + 1);  // read from an odd address
+  for (std::size_t i = 0; i < 256; ++i) codes[i + 1] = static_cast<std::byte>(i);
+  vec<float, lanes> wide;
+  int wrong = 0;
+  for (int first = 0; first < 256; first += lanes) {
+    pagoda::detail::load_biased_int8<lanes>(codes.data() + 1 + first, wide);
+    for (int i = 0; i < lanes; ++i) wrong += wide[i] != static_cast<float>(first + i - 128);
+    pagoda::detail::load_float8_e4m3<lanes>(codes.data() + 1 + first, wide);
+    for (int i = 0; i < lanes; ++i) {
+      const int code = first + i;
+      const float nan_code = code < 128 ? 480.0f : -480.0f;
+      wrong +=
+          wide[i] != (code % 128 == 127 ? nan_code : to_float(pagoda::float8_e4m3{static_cast<std::uint8_t>(code)}));
+    }
+  }
+  for (int first = 0; first + lanes / 2 <= 256; first += lanes / 2) {
+    pagoda::detail::load_uint4<lanes>(codes.data() + 1 + first, wide);
+    for (int i = 0; i < lanes; ++i) wrong += wide[i] != static_cast<float>((first + i / 2) >> (4 * (i % 2)) & 15);
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE_TEMPLATE("vector: stores narrow like from_float", W, width<8>, width<16>) {
   CHECK(count_store_errors<half, W::value>(narrowing_probes<half>()) == 0);
   CHECK(count_store_errors<bfloat16, W::value>(narrowing_probes<bfloat16>()) == 0);

@@ -19,13 +19,15 @@ namespace pagoda::conformance {
 template <block_layout L>
 report check_layout() {
   report result;
-  constexpr std::array<block_geometry, 6> geometries{{
+  constexpr std::array<block_geometry, 8> geometries{{
       {1, 1, 16, 16},
       {1, 16, 256, 256},
       {8, 16, 128, 64},
       {3, 32, 48, 144},
       {8, 1, 256, 256},
       {2, 64, 1152, 1024},
+      {1, 16, 1152, 0},
+      {3, 4, 48, 0},
   }};
   for (const block_geometry& g : geometries) {
     const block_planes planes = L::place(g);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -64,7 +65,7 @@ inline std::vector<named_row> sample_rows(std::int64_t dim) {
 
 /// Codes and decodes rows of many kinds and compares. Checks that:
 /// - codes fit their bits, and coding is deterministic;
-/// - the whole-row codec and, if there is one, load_float<8> agree with codeword();
+/// - the whole-row codec and, if there are such, load_float<8> and unpack_half2 agree with codeword();
 /// - values decode within error_bound(row_stats), if Q promises one; finite rows decode to finite values; zeros to
 /// zeros;
 /// - values spread evenly decode with a mean error below a quarter of the largest, as any real quantizer's do;
@@ -132,6 +133,26 @@ report check_quantizer() {
           const float expected = Q::codeword(codec::load_code(codes.data(), d + i));
           result.expect(lanes[i] == expected, Q::name, ": load_float gives ", double{lanes[i]}, " for a code whose ",
                         "codeword is ", double{expected});
+        }
+      }
+    }
+    if constexpr (has_half2_hooks<Q>) {
+      constexpr std::int64_t half_word = Q::half2_pairs;  // elements in each half of a word
+      for (std::int64_t d = 0; d < dim; d += 2 * half_word) {
+        std::uint32_t word;
+        std::memcpy(&word, codes.data() + code_bytes<Q>(d), sizeof(word));
+        std::uint32_t pairs[static_cast<std::size_t>(half_word)];
+        Q::unpack_half2(word, pairs);
+        for (std::int64_t i = 0; i < 2 * half_word; ++i) {
+          const auto pair = static_cast<int>(i % half_word);
+          const std::uint32_t both = pairs[pair];
+          const auto bits = static_cast<std::uint16_t>(i < half_word ? both & 0xffffu : both >> 16);
+          const float got = std::ldexp(to_float(typename Q::half2_type{bits}), Q::half2_exponent(pair));
+          const float expected = Q::codeword(codec::load_code(codes.data(), d + i));
+          result.expect(got == expected, Q::name, ": unpack_half2 and half2_exponent give ", double{got},
+                        " for a code whose codeword is ", double{expected});
+          result.expect(std::fabs(expected) <= float{Q::codeword_limit}, Q::name, ": the codeword ", double{expected},
+                        " lies beyond codeword_limit, ", double{Q::codeword_limit});
         }
       }
     }

@@ -142,6 +142,85 @@ PAGODA_ALWAYS_INLINE void load_float(const std::int8_t* from, vec<float, W>& to)
   }
 }
 
+/// Converts W bytes that count from 128, as 0 to 255 stand for -128 to 127, exactly.
+template <int W>
+PAGODA_ALWAYS_INLINE void load_biased_int8(const std::byte* from, vec<float, W>& to) {
+  static_assert(is_vector_width<W>, "W is 8 or 16");
+  // 2^23 + code, whose last mantissa bit counts 1: integer ports set the bits, where a conversion takes those of FMA.
+  using words = vec<std::uint32_t, W>;
+  words codes;
+#if PAGODA_HAS_AVX512
+  if constexpr (W == 16) {
+    codes = words(_mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+  } else
+#endif
+  {
+#if PAGODA_HAS_AVX2
+    for (int i = 0; i < W; i += 8) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i));
+      const __m256i eight = _mm256_cvtepu8_epi32(bytes);
+      std::memcpy(reinterpret_cast<std::byte*>(&codes) + 4 * i, &eight, sizeof(eight));
+    }
+#else
+    for (int i = 0; i < W; ++i) codes[i] = static_cast<std::uint32_t>(from[i]);
+#endif
+  }
+  to = __builtin_bit_cast(vec<float, W>, codes | 0x4b000000u) - (8388608.0f + 128.0f);
+}
+
+/// Widens W codes of fp8_e4m3 exactly; the codes of NaN read as +-480.
+template <int W>
+PAGODA_ALWAYS_INLINE void load_float8_e4m3(const std::byte* from, vec<float, W>& to) {
+  static_assert(is_vector_width<W>, "W is 8 or 16");
+  // The bits of a code, put at bit 7 of a half behind its sign, read as 2^-8 of its value.
+#if PAGODA_HAS_AVX2
+  constexpr auto kept = static_cast<short>(0xbf80);
+#if PAGODA_HAS_AVX512
+  if constexpr (W == 16) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7), _mm256_set1_epi16(kept));
+    to = vec<float, W>(_mm512_maskz_cvtph_ps(0xffff, halves)) * 256.0f;
+  } else
+#endif
+  {
+    float lanes[static_cast<std::size_t>(W)];
+    for (int i = 0; i < W; i += 8) {
+      const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i));
+      const __m128i halves = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(codes), 7), _mm_set1_epi16(kept));
+      _mm256_storeu_ps(lanes + i, _mm256_cvtph_ps(halves));
+    }
+    std::memcpy(&to, lanes, sizeof(to));
+    to *= 256.0f;
+  }
+#else
+  float lanes[static_cast<std::size_t>(W)];
+  for (int i = 0; i < W; ++i) {
+    const auto code = static_cast<std::uint32_t>(from[i]);
+    lanes[i] = to_float(half{static_cast<std::uint16_t>((code & 0x80u) << 8 | (code & 0x7fu) << 7)});
+  }
+  std::memcpy(&to, lanes, sizeof(to));
+  to *= 256.0f;
+#endif
+}
+
+/// Converts W unsigned 4-bit integers exactly, two from a byte, the lower four bits first.
+template <int W>
+PAGODA_ALWAYS_INLINE void load_uint4(const std::byte* from, vec<float, W>& to) {
+  static_assert(is_vector_width<W>, "W is 8 or 16");
+  using words = vec<std::uint32_t, 8>;
+  constexpr words places{0, 4, 8, 12, 16, 20, 24, 28};
+  float lanes[static_cast<std::size_t>(W)];
+  for (int i = 0; i < W; i += 8) {
+    std::uint32_t codes;
+    std::memcpy(&codes, from + i / 2, sizeof(codes));
+    const words spread = ((words{} + codes) >> places) & 15u;
+    const vec<float, 8> values =
+        __builtin_convertvector(__builtin_bit_cast(vec<std::int32_t, 8>, spread), vec<float, 8>);
+    std::memcpy(lanes + i, &values, sizeof(values));
+  }
+  std::memcpy(&to, lanes, sizeof(to));
+}
+
 /// Narrows W floats to half as from_float does; a NaN stays a NaN, its payload depends on the instruction set.
 template <int W>
 PAGODA_ALWAYS_INLINE void store_float(const vec<float, W>& from, half* to) {

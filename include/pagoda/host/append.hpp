@@ -77,10 +77,10 @@ void store_row(const T* row, std::int64_t dim, const plane_view& plane, const pl
   }
 }
 
-/// Writes tokens token_begin to token_end - 1 of the step, all heads.
+/// Writes tokens token_begin to token_end - 1 of the step, all heads. No values where they lie in the keys.
 template <class KeyQuantizer, class ValueQuantizer, class K, class V>
 void append_tokens(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys,
-                   const rows_view<V>& values, std::int64_t token_begin, std::int64_t token_end) noexcept {
+                   const rows_view<V>* values, std::int64_t token_begin, std::int64_t token_end) noexcept {
   const batch_view& batch = view.batch;
   const std::int32_t* offsets = batch.token_offsets;
   auto i =
@@ -94,7 +94,8 @@ void append_tokens(const cache_view<KeyQuantizer, ValueQuantizer>& view, const r
     const std::int64_t slot = position & (view.block_size() - 1);
     for (std::int64_t head = 0; head < view.kv_heads; ++head) {
       store_row<KeyQuantizer>(keys.row(token, head), view.key_dim, view.keys, view.key_scales, block, head, slot);
-      store_row<ValueQuantizer>(values.row(token, head), view.value_dim, view.values, view.value_scales, block, head,
+      if (values == nullptr) continue;
+      store_row<ValueQuantizer>(values->row(token, head), view.value_dim, view.values, view.value_scales, block, head,
                                 slot);
     }
   }
@@ -108,6 +109,29 @@ void check_rows(const char* name, const rows_view<T>& rows, std::int64_t tokens,
   }
 }
 
+/// Checks the rows of an append and writes them.
+template <class KeyQuantizer, class ValueQuantizer, class K, class V, class Executor>
+void append_step(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys,
+                 const rows_view<V>* values, Executor& run) {
+  validate(view);
+  if (values != nullptr && view.values_lie_in_keys()) {
+    pagoda::detail::fail("append: the values of this view are the first ", view.value_dim,
+                         " elements of its keys: pass the keys alone, append(view, keys)");
+  }
+  if (values == nullptr && !view.values_lie_in_keys()) {
+    pagoda::detail::fail("append: this view keeps values of its own: pass them, too, append(view, keys, values); only ",
+                         "a storage with values_in_keys<N> takes keys alone");
+  }
+  const std::int64_t tokens = view.batch.total_new_tokens();
+  check_rows("keys", keys, tokens, view.kv_heads, view.key_dim);
+  if (values != nullptr) check_rows("values", *values, tokens, view.kv_heads, view.value_dim);
+  constexpr std::int64_t tokens_of_item = 16;
+  run.parallel_for(divide_up(tokens, tokens_of_item), [&](std::int64_t item) {
+    const std::int64_t begin = item * tokens_of_item;
+    append_tokens(view, keys, values, begin, std::min(begin + tokens_of_item, tokens));
+  });
+}
+
 }  // namespace PAGODA_ISA
 }  // namespace detail
 
@@ -118,23 +142,26 @@ inline namespace PAGODA_ISA {
 /// Shapes:     keys [new tokens of the batch, kv_heads, key_dim]; values [same, kv_heads, value_dim]; float, half or
 ///             bfloat16, strided. Rows of a cancelled sequence are skipped.
 /// Requires:   the step's copies have been executed; no other call writes the same layer at the same time.
-/// Throws:     invalid_argument for rows of another shape; out_of_range for a block table that leaves the pool.
+/// Throws:     invalid_argument for rows of another shape, and for a view whose values lie in its keys; out_of_range
+///             for a block table that leaves the pool.
 /// Complexity: O(tokens * kv_heads * dim); allocates nothing.
 template <class KeyQuantizer, class ValueQuantizer, floating_element K, floating_element V,
           executor Executor = const serial_executor>
 void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys, const rows_view<V>& values,
             Executor&& run = serial_executor{}) {
-  validate(view);
-  const std::int64_t tokens = view.batch.total_new_tokens();
-  detail::check_rows("keys", keys, tokens, view.kv_heads, view.key_dim);
-  detail::check_rows("values", values, tokens, view.kv_heads, view.value_dim);
-  constexpr std::int64_t tokens_of_item = 16;
   const rows_view<const std::remove_const_t<K>> from_keys = keys;
   const rows_view<const std::remove_const_t<V>> from_values = values;
-  run.parallel_for(divide_up(tokens, tokens_of_item), [&](std::int64_t item) {
-    const std::int64_t begin = item * tokens_of_item;
-    detail::append_tokens(view, from_keys, from_values, begin, std::min(begin + tokens_of_item, tokens));
-  });
+  detail::append_step(view, from_keys, &from_values, run);
+}
+
+/// The same for a storage with values_in_keys<N>: the keys alone.
+/// Throws: also invalid_argument for a view with values of its own.
+template <class KeyQuantizer, class ValueQuantizer, floating_element K, executor Executor = const serial_executor>
+void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys,
+            Executor&& run = serial_executor{}) {
+  const rows_view<const std::remove_const_t<K>> from_keys = keys;
+  detail::append_step<KeyQuantizer, ValueQuantizer, const std::remove_const_t<K>, const std::remove_const_t<K>>(
+      view, from_keys, nullptr, run);
 }
 
 }  // namespace PAGODA_ISA

@@ -30,8 +30,9 @@ void visit_row_pieces(const cache_view<KeyQuantizer, ValueQuantizer>& layer, blo
     if (bytes > 0) visit(plane.row(block, head, slot), static_cast<std::size_t>(bytes));
   };
   row(layer.keys, code_bytes<KeyQuantizer>(layer.key_dim));
-  row(layer.values, code_bytes<ValueQuantizer>(layer.value_dim));
   scales(layer.key_scales, row_scale_bytes<KeyQuantizer>(layer.key_dim));
+  if (layer.values_lie_in_keys()) return;
+  row(layer.values, code_bytes<ValueQuantizer>(layer.value_dim));
   scales(layer.value_scales, row_scale_bytes<ValueQuantizer>(layer.value_dim));
 }
 
@@ -61,15 +62,6 @@ void move_rows(Storage& storage, std::span<const row_copy> rows) {
   }
 }
 
-template <class Storage>
-void check_block(const Storage& storage, block_id block) {
-  const auto index = static_cast<std::int32_t>(block);
-  if (index < 0 || index >= storage.blocks()) {
-    pagoda::detail::fail<out_of_range>("a copy names block ", index, ", but the storage has blocks 0 to ",
-                                       storage.blocks() - 1, ": execute the list on the storage of its own manager");
-  }
-}
-
 }  // namespace detail
 
 /// Performs the copies that a manager asked for, in every layer of the storage, as if everything were read before
@@ -83,19 +75,8 @@ void check_block(const Storage& storage, block_id block) {
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
 void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storage, const copy_list& copies,
              int group = 0) {
-  if (copies.block_size() != 0 && copies.block_size() != storage.block_size()) {
-    pagoda::detail::fail("the copies are for blocks of ", copies.block_size(),
-                         " tokens, but the storage has blocks of ", storage.block_size(),
-                         ": execute them on the storage of their own manager");
-  }
-  for (const block_copy& copy : copies.blocks(group)) {
-    detail::check_block(storage, copy.from);
-    detail::check_block(storage, copy.to);
-  }
-  for (const row_copy& copy : copies.rows(group)) {
-    detail::check_block(storage, copy.from_block);
-    detail::check_block(storage, copy.to_block);
-  }
+  static_assert(is_host_accessible_v<Memory>, "pagoda: this storage lies in device memory: call cuda::execute");
+  check_copies(copies, group, storage.block_size(), storage.blocks());
   // A manager copies shared blocks to fresh ones, so no block is both read and written.
   for (std::int32_t layer = 0; layer < storage.shape().layers; ++layer) {
     for (const block_copy& copy : copies.blocks(group)) {

@@ -2,14 +2,17 @@
 /// @file int8_per_token: symmetric 8-bit codes with one float scale for each head vector.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include <pagoda/detail/half2.hpp>
 #include <pagoda/quantizer.hpp>
 
 namespace pagoda {
 
-/// Stores each element as a signed 8-bit code and one float scale a row: scale = amax / 127, code = round(x / scale).
+/// Stores each element as an 8-bit code and one float scale a row: scale = amax / 127, code = round(x / scale) + 128.
+/// Codes that count from 128 cost the tensor cores one instruction a pair less than signed ones.
 ///
 /// Error: half a step, amax / 254, and the rounding of the division. A row of zeros is exact. A row that holds an
 /// infinity or a NaN decodes to values that are not finite, and touches no other row. Rows of denormals
@@ -33,13 +36,12 @@ struct int8_per_token {
     float level = scale.scale > 0 ? value / scale.scale : 0.0f;
     level = level < 127.0f ? level : 127.0f;
     level = level > -127.0f ? level : -127.0f;
-    // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, without a library call.
-    const float shifted = level + 12582912.0f;
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(shifted - 12582912.0f)) & 255u;
+    // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves it in the low bits.
+    return detail::float_bits(level + (12582912.0f + 128.0f)) & 255u;
   }
 
   PAGODA_HOST_DEVICE static constexpr float codeword(std::uint32_t code) noexcept {
-    return static_cast<float>(static_cast<std::int8_t>(code));
+    return detail::small_integer(code & 255u) - 128.0f;
   }
 
   static constexpr float error_bound(row_stats stats) noexcept {
@@ -48,10 +50,24 @@ struct int8_per_token {
 
   template <int W>
   PAGODA_ALWAYS_INLINE static void load_float(const std::byte* codes, vec<float, W>& values) {
-    detail::load_float<W>(reinterpret_cast<const std::int8_t*>(codes), values);
+    detail::load_biased_int8<W>(codes, values);
+  }
+
+  using half2_type = half;
+  static constexpr int half2_pairs = 2;
+  static constexpr float codeword_limit = 127;
+
+  PAGODA_HOST_DEVICE static constexpr int half2_exponent(int) noexcept { return 0; }
+
+  PAGODA_HOST_DEVICE static constexpr void unpack_half2(std::uint32_t word, std::uint32_t (&pairs)[2]) noexcept {
+    // A code below 0x64 in its half reads as 1024 + code.
+    constexpr std::uint32_t magic = 0x64646464u;
+    constexpr std::uint32_t bias = 0x64806480u;  // 1152 = 1024 + 128
+    pairs[0] = detail::half2_sub(detail::byte_permute(word, magic, 0x4240), bias);
+    pairs[1] = detail::half2_sub(detail::byte_permute(word, magic, 0x4341), bias);
   }
 };
 
-static_assert(quantizer<int8_per_token>);
+static_assert(quantizer<int8_per_token> && is_tensor_core_v<int8_per_token>);
 
 }  // namespace pagoda
