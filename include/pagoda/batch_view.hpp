@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <pagoda/fwd.hpp>
 #include <pagoda/retention.hpp>
 
 namespace pagoda {
@@ -31,6 +32,7 @@ struct batch_view {
   std::int32_t block_size = 0;  ///< tokens of a block
   std::int32_t num_blocks = 0;  ///< every table entry lies below it
   retention keep{};
+  const cuda::device_work* work = nullptr;  ///< of cuda::step_tables; null: the tables lie in host memory
 
   std::int32_t sequences() const noexcept { return *num_sequences; }
   std::int32_t context_length(std::int32_t i) const noexcept { return context_lengths[i]; }
@@ -39,12 +41,67 @@ struct batch_view {
   std::int32_t total_queries() const noexcept { return query_offsets[sequences()]; }
   std::int32_t total_new_tokens() const noexcept { return token_offsets[sequences()]; }
 
+  /// Blocks of a sequence that have an entry in the table; negative where the view is broken.
+  std::int64_t entries(std::int32_t i) const noexcept {
+    return context_lengths[i] == 0 ? 0 : divide_up(context_lengths[i], block_size) - skipped_blocks[i];
+  }
+
   /// The block of a logical block index. Requires: retention has not dropped it.
   PAGODA_HOST_DEVICE block_id block(std::int32_t i, std::int64_t logical) const noexcept {
     return block_table[table_offsets[i] + (logical < sink_blocks ? logical : logical - skipped_blocks[i])];
   }
+
+  /// The same tables, not tables that say the same.
+  friend bool operator==(const batch_view&, const batch_view&) = default;
 };
 
 static_assert(std::is_trivially_copyable_v<batch_view>);
+
+/// Checks the tables of a batch, for a storage of num_blocks blocks.
+/// Throws:     invalid_argument for missing tables, tables in device memory, offsets that do not begin at 0 or that
+///             fall, and a context shorter than its new tokens; out_of_range for an entry outside the storage.
+/// Complexity: O(sequences + table entries).
+inline void validate(const batch_view& batch, std::int32_t block_size, std::int32_t num_blocks) {
+  using detail::fail;
+  if (batch.num_sequences == nullptr || batch.context_lengths == nullptr || batch.query_offsets == nullptr ||
+      batch.token_offsets == nullptr || batch.table_offsets == nullptr || batch.skipped_blocks == nullptr ||
+      batch.block_table == nullptr) {
+    fail("the view has no batch, or one without all of its tables: make it with view(layer, step)");
+  }
+  if (batch.work != nullptr) {
+    fail("the view's tables are those of a cuda::step_tables, which the host does not read: make the view with ",
+         "view(layer, step), or call the function of pagoda::cuda");
+  }
+  check_range("sink_blocks of the view", batch.sink_blocks, 0, INT32_MAX);
+  check_retention(batch.keep);
+  const std::int32_t sequences = batch.sequences();
+  check_range("sequences of the view", sequences, 0, INT32_MAX);
+  if (batch.query_offsets[0] != 0 || batch.token_offsets[0] != 0) {
+    fail("the offsets of the view begin at ", batch.query_offsets[0], " (queries) and ", batch.token_offsets[0],
+         " (new tokens), but must begin at 0");
+  }
+  for (std::int32_t i = 0; i < sequences; ++i) {
+    const std::int32_t context = batch.context_length(i);
+    if (batch.query_offsets[i + 1] < batch.query_offsets[i] || batch.token_offsets[i + 1] < batch.token_offsets[i]) {
+      fail("the offsets of batch entry ", i, " fall: queries from ", batch.query_offsets[i], " to ",
+           batch.query_offsets[i + 1], ", new tokens from ", batch.token_offsets[i], " to ", batch.token_offsets[i + 1],
+           "; offsets must never decrease");
+    }
+    const std::int64_t skipped = batch.skipped_blocks[i];
+    if (context < 0 || (context != 0 && context < batch.new_tokens(i)) || skipped < 0) {
+      fail("batch entry ", i, " has context length ", context, ", ", batch.new_tokens(i), " new tokens and ", skipped,
+           " skipped blocks: the context includes the new tokens, and none is negative");
+    }
+    const std::int64_t blocks = divide_up(context, block_size);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      if (b >= batch.sink_blocks && b < batch.sink_blocks + skipped) continue;
+      const auto block = static_cast<std::int32_t>(batch.block(i, b));
+      if (block < 0 || block >= num_blocks) {
+        fail<out_of_range>("batch entry ", i, " names block ", block, " for its tokens from ", b * block_size,
+                           ", but the storage has blocks 0 to ", num_blocks - 1, ": mend the block table");
+      }
+    }
+  }
+}
 
 }  // namespace pagoda

@@ -12,6 +12,7 @@
 #include <pagoda/cache_view.hpp>
 #include <pagoda/layout/heads_tokens_dim.hpp>
 #include <pagoda/memory/host.hpp>
+#include <pagoda/policy.hpp>
 #include <pagoda/quantizer/identity.hpp>
 
 namespace pagoda {
@@ -33,17 +34,22 @@ concept batch_tables = requires(const T& tables, int group) {
 ///
 /// A block of one layer is [rows as the layout places them | scales], the scales per head [keys | values]. Row bytes
 /// are padded to 16, a block to 256.
-template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
+///
+/// ValuePolicy is a quantizer, or values_in_keys<N>: then there are no value rows, views show the first N elements of
+/// the keys as values, and the shape's value_head_dim is N, given or not.
+template <class KeyQuantizer, class ValuePolicy, class Layout, class Memory>
 class block_storage {
-  static_assert(require_quantizer<KeyQuantizer>() && require_quantizer<ValueQuantizer>());
+  using value_policy = detail::value_policy<KeyQuantizer, ValuePolicy>;
+  static constexpr std::int32_t elements_of_key = value_policy::elements_of_key;
+  static_assert(require_quantizer<KeyQuantizer>() && require_quantizer<typename value_policy::quantizer>());
   static_assert(require_layout<Layout>() && require_memory<Memory>());
 
  public:
   using key_quantizer = KeyQuantizer;
-  using value_quantizer = ValueQuantizer;
+  using value_quantizer = typename value_policy::quantizer;
   using layout_type = Layout;
   using memory_type = Memory;
-  using view_type = cache_view<KeyQuantizer, ValueQuantizer>;
+  using view_type = cache_view<key_quantizer, value_quantizer>;
 
   /// Storage in memory of its own.
   /// Throws: invalid_argument for a shape, block size or number of blocks that cannot be; size_overflow if the bytes do
@@ -62,6 +68,7 @@ class block_storage {
                    ": lend more, or ask for at most ", max_blocks(shape, block_size, memory_.size_bytes()), " blocks");
     }
     geometry_ = place(shape, block_size);
+    shape_ = with_values(shape);
   }
 
   /// Bytes of one block of one layer.
@@ -104,6 +111,11 @@ class block_storage {
     }
     view_type result = layer_view(layer);
     result.batch = tables.batch(group);
+    if (!is_host_accessible_v<Memory> && result.batch.work == nullptr) {
+      detail::fail(
+          "the storage lies in device memory, but the tables of the view in host memory: make the view from a ",
+          "cuda::step_tables");
+    }
     if (result.batch.block_size != block_size_ || result.batch.num_blocks > blocks_.value) {
       detail::fail("the tables are for ", result.batch.num_blocks, " blocks of ", result.batch.block_size,
                    " tokens, but the storage has ", blocks_.value, " of ", block_size_,
@@ -119,11 +131,12 @@ class block_storage {
     const std::int64_t stride = block_stride();
     view_type result;
     result.keys = plane_of(base, geometry_.planes.keys);
-    result.values = plane_of(base, geometry_.planes.values);
+    result.values = elements_of_key > 0 ? result.keys : plane_of(base, geometry_.planes.values);
     const std::int64_t scales_of_head = (geometry_.key_scale + geometry_.value_scale) * block_size_;
     result.key_scales = {base + geometry_.scales_offset, stride, scales_of_head, geometry_.key_scale, 0};
     result.value_scales = {base + geometry_.scales_offset + geometry_.key_scale * block_size_, stride, scales_of_head,
                            geometry_.value_scale, 0};
+    if (elements_of_key > 0) result.value_scales = result.key_scales;
     result.kv_heads = shape_.kv_heads;
     result.key_dim = shape_.key_dim();
     result.value_dim = shape_.value_dim();
@@ -160,16 +173,36 @@ class block_storage {
     std::int64_t block_stride = 0;
   };
 
-  static placement place(const storage_shape& shape, std::int32_t block_size) {
+  /// The shape with the value_head_dim that values_in_keys<N> says.
+  static storage_shape with_values(storage_shape shape) {
+    if constexpr (elements_of_key > 0) {
+      if (shape.value_head_dim != 0 && shape.value_head_dim != elements_of_key) {
+        detail::fail("value_head_dim is ", shape.value_head_dim, ", but values_in_keys<", elements_of_key,
+                     "> takes the values from the first ", elements_of_key, " elements of a key row: set it to 0 or ",
+                     elements_of_key);
+      }
+      shape.value_head_dim = elements_of_key;
+    }
+    return shape;
+  }
+
+  static placement place(const storage_shape& given, std::int32_t block_size) {
+    const storage_shape shape = with_values(given);
     check_shape(shape);
     check_block_size(block_size);
-    check_row<KeyQuantizer>("head_dim", shape.key_dim());
-    check_row<ValueQuantizer>("value head_dim", shape.value_dim());
+    check_row<key_quantizer>("head_dim", shape.key_dim());
+    check_row<value_quantizer>("value head_dim", shape.value_dim());
+    if (shape.key_dim() < elements_of_key) {
+      detail::fail("head_dim is ", shape.key_dim(), ", but values_in_keys<", elements_of_key, "> takes the first ",
+                   elements_of_key, " elements of a key row: make the keys as long as that");
+    }
     placement g;
-    g.key_row = row_bytes<KeyQuantizer>(shape.key_dim());
-    g.value_row = row_bytes<ValueQuantizer>(shape.value_dim());
-    g.key_scale = row_scale_bytes<KeyQuantizer>(shape.key_dim());
-    g.value_scale = row_scale_bytes<ValueQuantizer>(shape.value_dim());
+    g.key_row = row_bytes<key_quantizer>(shape.key_dim());
+    g.key_scale = row_scale_bytes<key_quantizer>(shape.key_dim());
+    if constexpr (elements_of_key == 0) {
+      g.value_row = row_bytes<value_quantizer>(shape.value_dim());
+      g.value_scale = row_scale_bytes<value_quantizer>(shape.value_dim());
+    }
     g.planes = Layout::place({shape.kv_heads, block_size, g.key_row, g.value_row});
     g.scales_offset = g.planes.size_bytes;
     const std::int64_t scales = checked_multiply(checked_multiply(shape.kv_heads, block_size, "slots of a block"),

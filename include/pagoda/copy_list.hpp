@@ -78,4 +78,29 @@ class [[nodiscard]] copy_list {
   std::int32_t block_size_ = 0;
 };
 
+/// Checks one group's copies against a storage of num_blocks blocks of block_size tokens.
+/// Throws: out_of_range for a block that it lacks or a group that the manager lacks; invalid_argument for another block
+///         size.
+inline void check_copies(const copy_list& copies, int group, std::int32_t block_size, std::int32_t num_blocks) {
+  if (copies.block_size() != 0 && copies.block_size() != block_size) {
+    detail::fail("the copies are for blocks of ", copies.block_size(), " tokens, but the storage has blocks of ",
+                 block_size, ": execute them on the storage of their own manager");
+  }
+  const auto check_block = [&](block_id block) {
+    const auto index = static_cast<std::int32_t>(block);
+    if (index < 0 || index >= num_blocks) {
+      detail::fail<out_of_range>("a copy names block ", index, ", but the storage has blocks 0 to ", num_blocks - 1,
+                                 ": execute the list on the storage of its own manager");
+    }
+  };
+  for (const block_copy& copy : copies.blocks(group)) {
+    check_block(copy.from);
+    check_block(copy.to);
+  }
+  for (const row_copy& copy : copies.rows(group)) {
+    check_block(copy.from_block);
+    check_block(copy.to_block);
+  }
+}
+
 }  // namespace pagoda

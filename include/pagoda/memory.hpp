@@ -25,6 +25,13 @@ concept block_memory = std::is_nothrow_move_constructible_v<M> && requires(const
 template <class M>
 concept allocating_memory = block_memory<M> && std::constructible_from<M, std::int64_t>;
 
+/// Whether code of the host may read the bytes. A memory of a device says `static constexpr bool host_accessible =
+/// false`.
+template <class M>
+inline constexpr bool is_host_accessible_v = !requires {
+  requires !M::host_accessible;
+};
+
 /// Whether a type means to be a memory policy.
 template <class M>
 concept memory_like = requires(const M& memory) {

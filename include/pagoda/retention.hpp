@@ -19,11 +19,16 @@ struct retention {
   std::int64_t sinks = 0;
   std::int64_t window = unlimited;
 
-  constexpr bool keeps_all() const noexcept { return window == unlimited; }
+  PAGODA_HOST_DEVICE constexpr bool keeps_all() const noexcept { return window == unlimited; }
 
   /// The first token after the sinks that a query at `position` or later can still read.
-  constexpr std::int64_t window_begin(std::int64_t position) const noexcept {
+  PAGODA_HOST_DEVICE constexpr std::int64_t window_begin(std::int64_t position) const noexcept {
     return keeps_all() || position < window ? 0 : position - window + 1;
+  }
+
+  /// Blocks that hold sinks and are never dropped.
+  constexpr std::int64_t sink_blocks(std::int64_t block_size) const noexcept {
+    return keeps_all() ? 0 : divide_up(sinks, block_size);
   }
   friend constexpr bool operator==(const retention&, const retention&) = default;
 };

@@ -29,8 +29,8 @@ struct visible_keys {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 
-  constexpr bool sees(std::int64_t key) const noexcept { return key < sinks_end || (key >= begin && key < end); }
-  constexpr bool covers(std::int64_t first, std::int64_t last) const noexcept {
+  PAGODA_HOST_DEVICE constexpr bool sees(std::int64_t key) const noexcept { return key < sinks_end || (key >= begin && key < end); }
+  PAGODA_HOST_DEVICE constexpr bool covers(std::int64_t first, std::int64_t last) const noexcept {
     return (first >= begin && last <= end) || last <= sinks_end || (sinks_end == begin && last <= end);
   }
 };
@@ -42,10 +42,10 @@ struct attention_mask {
   std::int64_t window = unlimited;
 
   /// What the query at `position` of a context of `context` tokens sees.
-  constexpr visible_keys visible(std::int64_t position, std::int64_t context) const noexcept {
+  PAGODA_HOST_DEVICE constexpr visible_keys visible(std::int64_t position, std::int64_t context) const noexcept {
     if (!causal) return {.sinks_end = 0, .begin = 0, .end = context};
     const std::int64_t end = position + 1 < context ? position + 1 : context;
-    const std::int64_t begin = retention{.sinks = 0, .window = window}.window_begin(position);
+    const std::int64_t begin = retention{0, window}.window_begin(position);
     return {.sinks_end = sinks < begin ? sinks : begin, .begin = begin, .end = end};
   }
 };

@@ -83,6 +83,9 @@ inline void check_per_head(std::string_view name, std::span<const float> given, 
   if (!given.empty() && static_cast<std::int64_t>(given.size()) != query_heads) {
     fail(name, " has ", given.size(), " numbers, but there are ", query_heads, " query heads: pass one for each");
   }
+}
+
+inline void check_numbers(std::string_view name, std::span<const float> given) {
   for (const float number : given) {
     if (!(number < std::numeric_limits<float>::infinity())) {
       fail(name, " holds ", double{number}, ", but each must be a number below infinity");
@@ -90,7 +93,7 @@ inline void check_per_head(std::string_view name, std::span<const float> given, 
   }
 }
 
-inline void check_tree(const batch_view& batch, const attention_options& options, const attention_mask& mask) {
+inline void check_tree(const attention_options& options, const attention_mask& mask, std::int64_t queries) {
   if (options.tree.empty()) return;
   if (!options.causal || mask.window != unlimited || !options.alibi_slopes.empty()) {
     fail("a tree mask with ",
@@ -99,38 +102,51 @@ inline void check_tree(const batch_view& batch, const attention_options& options
                                     : "ALiBi slopes",
          " is not supported: a token's place in the tree is not its position");
   }
-  const std::int64_t words = checked_multiply(batch.total_queries(), options.tree.words_per_query, "tree mask words");
+  const std::int64_t words = checked_multiply(queries, options.tree.words_per_query, "tree mask words");
   if (options.tree.words_per_query < 0 || static_cast<std::int64_t>(options.tree.words.size()) < words) {
-    fail("the tree mask has ", options.tree.words.size(), " words, but ", batch.total_queries(), " queries of ",
+    fail("the tree mask has ", options.tree.words.size(), " words, but ", queries, " queries of ",
          options.tree.words_per_query, " words need ", words);
   }
-  for (std::int32_t i = 0; i < batch.sequences(); ++i) {
-    if (batch.new_tokens(i) > std::int64_t{32} * options.tree.words_per_query) {
-      fail("the tree mask has ", 32 * options.tree.words_per_query, " bits a query, but batch entry ", i, " has ",
-           batch.new_tokens(i), " new tokens: raise words_per_query");
-    }
-    if (batch.queries(i) > batch.new_tokens(i)) {
-      fail("batch entry ", i, " has ", batch.queries(i), " queries, but a tree mask covers its ", batch.new_tokens(i),
-           " new tokens only");
-    }
+}
+
+/// What of an entry of the batch has to fit the tree mask.
+inline void check_tree_entry(const tree_mask& tree, std::int32_t entry, std::int32_t queries, std::int32_t new_tokens) {
+  if (new_tokens > std::int64_t{32} * tree.words_per_query) {
+    fail("the tree mask has ", std::int64_t{32} * tree.words_per_query, " bits a query, but batch entry ", entry,
+         " has ", new_tokens, " new tokens: raise words_per_query");
+  }
+  if (queries > new_tokens) {
+    fail("batch entry ", entry, " has ", queries, " queries, but a tree mask covers its ", new_tokens,
+         " new tokens only");
+  }
+}
+
+/// Causal queries are the context's last tokens, and read no dropped one.
+inline void check_causal_entry(const batch_view& batch, std::int32_t block_size, const attention_mask& mask,
+                               std::int32_t i) {
+  const std::int32_t context = batch.context_length(i);
+  if (context != 0 && batch.queries(i) > context) {
+    fail("batch entry ", i, " has ", batch.queries(i), " queries, but a context of ", context,
+         " tokens: causal queries are the last tokens of the context; pass causal = false for cross-attention");
+  }
+  const std::int64_t dropped = batch.skipped_blocks[i];
+  const std::int64_t first_kept = dropped == 0 ? 0 : (batch.sink_blocks + dropped) * block_size;
+  if (context != 0 && mask.visible(context - batch.queries(i), context).begin < first_kept) {
+    fail("batch entry ", i, " has ", batch.queries(i), " queries, the first of which would read dropped tokens: the ",
+         "layer group holds those from ", first_kept, " on; ask for fewer queries or a smaller window");
   }
 }
 
 }  // namespace detail
 
-/// Checks shapes and options of an attention call and fills in the defaults.
-/// Throws: invalid_argument, naming what does not fit; out_of_range for a block table that leaves the pool.
+/// Checks the shapes and options of an attention call and fills in the defaults, without a look at the batch's tables
+/// or at what the options' spans hold: they may lie in device memory. Throws: invalid_argument, naming what does not
+/// fit.
 template <class KeyQuantizer, class ValueQuantizer, class Query, class Output>
-resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view,
-                                   const rows_view<Query>& queries, const rows_view<Output>& output,
-                                   const attention_options& options) {
+resolved_options resolve_shapes(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<Query>& queries,
+                                const rows_view<Output>& output, const attention_options& options) {
   using detail::fail;
-  validate(view);
-  const batch_view& batch = view.batch;
-  if (queries.tokens() != batch.total_queries()) {
-    fail("there are ", queries.tokens(), " query rows, but the step has ", batch.total_queries(),
-         " queries: pass the rows of all its sequences");
-  }
+  check_view(view);
   check_range("query heads", queries.heads(), 1, 1 << 20);
   if (queries.heads() % view.kv_heads != 0) {
     fail("there are ", queries.heads(), " query heads, but they must be a multiple of the ", view.kv_heads,
@@ -158,31 +174,37 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
   }
   detail::check_per_head("sink_logits", options.sink_logits, queries.heads());
   detail::check_per_head("alibi_slopes", options.alibi_slopes, queries.heads());
-  attention_mask mask = detail::resolve_mask(batch, options);
-  detail::check_tree(batch, options, mask);
+  attention_mask mask = detail::resolve_mask(view.batch, options);
+  detail::check_tree(options, mask, queries.tokens());
   if (!options.tree.empty()) mask.causal = false;  // the tree alone masks new tokens; older ones are seen by all
-  if (options.causal) {
-    for (std::int32_t i = 0; i < batch.sequences(); ++i) {
-      const std::int32_t context = batch.context_length(i);
-      if (context != 0 && batch.queries(i) > context) {
-        fail("batch entry ", i, " has ", batch.queries(i), " queries, but a context of ", context,
-             " tokens: causal queries are the last tokens of the context; pass causal = false for cross-attention");
-      }
-      const std::int64_t dropped = batch.skipped_blocks[i];
-      const std::int64_t first_kept = dropped == 0 ? 0 : (batch.sink_blocks + dropped) * view.block_size();
-      if (context != 0 && mask.visible(context - batch.queries(i), context).begin < first_kept) {
-        fail("batch entry ", i, " has ", batch.queries(i),
-             " queries, the first of which would read dropped tokens: the ", "layer group holds those from ",
-             first_kept, " on; ask for fewer queries or a smaller window");
-      }
-    }
-  }
   return {.scale = options.scale != 0 ? options.scale : 1.0f / std::sqrt(static_cast<float>(view.key_dim)),
           .soft_cap = options.soft_cap,
           .mask = mask,
           .tree = options.tree,
           .sink_logits = options.sink_logits.empty() ? nullptr : options.sink_logits.data(),
           .alibi_slopes = options.alibi_slopes.empty() ? nullptr : options.alibi_slopes.data()};
+}
+
+/// The same, with tables and spans that lie in host memory: these are checked, too.
+/// Throws: also out_of_range for a block table that leaves the pool.
+template <class KeyQuantizer, class ValueQuantizer, class Query, class Output>
+resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer>& view,
+                                   const rows_view<Query>& queries, const rows_view<Output>& output,
+                                   const attention_options& options) {
+  validate(view);
+  const batch_view& batch = view.batch;
+  if (queries.tokens() != batch.total_queries()) {
+    detail::fail("there are ", queries.tokens(), " query rows, but the step has ", batch.total_queries(),
+                 " queries: pass the rows of all its sequences");
+  }
+  const resolved_options how = resolve_shapes(view, queries, output, options);
+  detail::check_numbers("sink_logits", options.sink_logits);
+  detail::check_numbers("alibi_slopes", options.alibi_slopes);
+  for (std::int32_t i = 0; i < batch.sequences(); ++i) {
+    if (!options.tree.empty()) detail::check_tree_entry(options.tree, i, batch.queries(i), batch.new_tokens(i));
+    if (options.causal) detail::check_causal_entry(batch, view.block_size(), how.mask, i);
+  }
+  return how;
 }
 
 }  // namespace pagoda

@@ -47,7 +47,7 @@ inline manager_core::manager_core(manager_config config) : config_(std::move(con
       location = {static_cast<std::int32_t>(g), static_cast<std::int32_t>(i)};
     }
     block_pool pool(num_blocks{group.num_blocks});
-    const std::int64_t sinks = group.keep.keeps_all() ? 0 : blocks_for(group.keep.sinks);
+    const std::int64_t sinks = group.keep.sink_blocks(config_.block_size);
     std::int64_t capacity = group.num_blocks;
     if (config_.max_resident_tokens > 0) {
       // A window, and the sinks before it, may each begin and end inside a block.
