@@ -140,11 +140,12 @@ TEST_CASE_TEMPLATE("a NaN or infinity in a key or value row reaches only what at
             const std::int64_t first_new = q < 12 ? 0 : 25;
             const bool causal = token <= position &&
                                 (options.window == 0 || token > position - options.window || token < options.sinks);
-            const bool sees = !options.causal        ? true
-                              : options.tree.empty() ? causal
-                                                     : options.tree.sees(q, token - first_new);
+            const bool is_own = (q < 12) == (sequence == 0);
+            const bool sees = is_own && (!options.causal        ? true
+                                         : options.tree.empty() ? causal
+                                                                : options.tree.sees(q, token - first_new));
             for (std::int64_t h = 0; h < heads; ++h) {
-              const bool affected = (q < 12) == (sequence == 0) && h / group == kv_head && sees;
+              const bool affected = h / group == kv_head && sees;
               const std::int64_t row = q * heads + h;
               if (!affected && !row_is_same(got, clean[o], row)) ++leaks;
               // A soft cap turns an infinite score into a finite one; an infinite key may score -infinity.

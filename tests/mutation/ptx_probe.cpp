@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <exception>
 
-#include <pagoda/simt/kernel_name.hpp>
-
 #include "mutation_case.hpp"
 #include "ptx/machine.hpp"
 
@@ -14,7 +12,7 @@ struct ptx_launcher {
   const pagoda_test::ptx::module& module;
   template <class Kernel>
   void launch(pagoda::simt::index3 grid, const typename Kernel::arguments& arguments) {
-    pagoda_test::ptx::launch<Kernel>(module, pagoda::simt::kernel_name<Kernel>(), grid, arguments);
+    pagoda_test::ptx::launch<Kernel>(module, grid, arguments);
   }
 };
 

@@ -9,7 +9,6 @@
 #include <pagoda/kernels/generic_attention.hpp>
 #include <pagoda/kernels/tensor_decode.hpp>
 #include <pagoda/kernels/tensor_prefill.hpp>
-#include <pagoda/simt/kernel_name.hpp>
 
 #include "../kernels/tensor_kernels.hpp"
 #include "ptx/machine.hpp"
@@ -21,13 +20,13 @@ using pagoda_test::attention_case;
 using pagoda_test::batch_entry;
 using pagoda_test::case_config;
 
-/// Launches kernels from PTX by their types' names.
+/// Launches kernels from PTX.
 class ptx_launcher {
  public:
   explicit ptx_launcher(const ptx::module& from) : module_(from) {}
   template <class Kernel>
   void launch(pagoda::simt::index3 grid, const typename Kernel::arguments& arguments) {
-    ptx::launch<Kernel>(module_, pagoda::simt::kernel_name<Kernel>(), grid, arguments);
+    ptx::launch<Kernel>(module_, grid, arguments);
   }
 
  private:

@@ -31,14 +31,14 @@ class kernel_way {
   kernel_way() = default;
   explicit kernel_way(const ptx::module& from) : module_(&from) {}
 
-  /// `entry` names the kernel in PTX; `ranges` is all global memory that it may touch.
+  /// `ranges` is all global memory that the kernel may touch.
   template <class Kernel>
-  void launch(std::string_view entry, pagoda::simt::index3 grid, const typename Kernel::arguments& arguments,
+  void launch(pagoda::simt::index3 grid, const typename Kernel::arguments& arguments,
               std::vector<ptx::global_range> ranges) const {
     if (module_ == nullptr) {
       pagoda::simt::host_machine().launch<Kernel>(grid, arguments);
     } else {
-      ptx::launch<Kernel>(*module_, entry, grid, arguments, {.ranges = std::move(ranges)});
+      ptx::launch<Kernel>(*module_, grid, arguments, {.ranges = std::move(ranges)});
     }
   }
 

@@ -33,7 +33,7 @@ std::vector<T> random_integers(std::size_t count, std::uint32_t seed) {
 TEST_CASE("indices") {
   in_every_way([](const kernel_way& way) {
     std::vector<std::uint32_t> to(12 * 64 * 9, 77);
-    way.launch<probe_indices>("probe_indices", {2, 3, 2}, {to.data()}, {global_range(to)});
+    way.launch<probe_indices>({2, 3, 2}, {to.data()}, {global_range(to)});
     std::vector<std::uint32_t> expected;
     for (std::uint32_t z = 0; z < 2; ++z) {
       for (std::uint32_t y = 0; y < 3; ++y) {
@@ -67,7 +67,7 @@ TEST_CASE("shuffles and ballots") {
   in_every_way([&](const kernel_way& way) {
     constexpr std::size_t results = probe_warp::results;
     std::vector<std::uint32_t> to(64 * results, 77);
-    way.launch<probe_warp>("probe_warp", {1, 1, 1}, {floats.data(), numbers.data(), to.data()},
+    way.launch<probe_warp>({1, 1, 1}, {floats.data(), numbers.data(), to.data()},
                            {global_range(floats), global_range(numbers), global_range(to)});
     for (std::size_t t = 0; t < 64; ++t) {
       CAPTURE(t);
@@ -107,7 +107,7 @@ TEST_CASE("global memory in all widths, and atomic_cas") {
     std::vector<std::uint64_t> to8(count);
     std::vector<words4> to16(count);
     std::vector<std::uint32_t> counter(1, 1000);
-    way.launch<probe_global>("probe_global", {3, 1, 1},
+    way.launch<probe_global>({3, 1, 1},
                              {from1.data(), from2.data(), from4.data(), from8.data(), from16.data(), to1.data(),
                               to2.data(), to4.data(), to8.data(), to16.data(), counter.data(), static_cast<int>(count)},
                              {global_range(from1), global_range(from2), global_range(from4), global_range(from8),
@@ -130,7 +130,7 @@ TEST_CASE("shared memory in all widths") {
   in_every_way([](const kernel_way& way) {
     constexpr std::size_t results = probe_shared::results;
     std::vector<std::uint32_t> to(64 * results, 77);
-    way.launch<probe_shared>("probe_shared", {1, 1, 1}, {to.data()}, {global_range(to)});
+    way.launch<probe_shared>({1, 1, 1}, {to.data()}, {global_range(to)});
     for (std::uint32_t t = 0; t < 64; ++t) {
       CAPTURE(t);
       const std::uint32_t seed = (63 - t) * 0x01000193u + 0x811c9dc5u;
@@ -151,7 +151,7 @@ TEST_CASE("asynchronous copies, with zeros for what is not valid") {
   const auto from = random_integers<std::uint32_t>(32 * 5, 6);
   in_every_way([&](const kernel_way& way) {
     std::vector<std::uint32_t> to(32 * 8, 77);
-    way.launch<probe_async>("probe_async", {1, 1, 1}, {reinterpret_cast<const std::byte*>(from.data()), to.data()},
+    way.launch<probe_async>({1, 1, 1}, {reinterpret_cast<const std::byte*>(from.data()), to.data()},
                             {global_range(from), global_range(to)});
     const auto word16 = [&](std::size_t t, std::size_t w) { return t % 3 != 1 ? from[4 * t + w] : 0u; };
     for (std::size_t t = 0; t < 32; ++t) {
@@ -183,8 +183,7 @@ TEST_CASE("ldmatrix and movmatrix") {
   in_every_way([&](const kernel_way& way) {
     constexpr std::size_t results = probe_matrices::results;
     std::vector<std::uint32_t> to(32 * results, 77);
-    way.launch<probe_matrices>("probe_matrices", {1, 1, 1}, {from.data(), to.data()},
-                               {global_range(from), global_range(to)});
+    way.launch<probe_matrices>({1, 1, 1}, {from.data(), to.data()}, {global_range(from), global_range(to)});
     for (std::size_t lane = 0; lane < 32; ++lane) {
       CAPTURE(lane);
       const std::uint32_t* got = &to[lane * results];
@@ -198,7 +197,7 @@ TEST_CASE("ldmatrix and movmatrix") {
 }
 
 template <class Element>
-void check_mma(std::string_view entry) {
+void check_mma() {
   std::mt19937 engine(8);
   std::normal_distribution<float> normal;
   std::vector<Element> a(256);
@@ -222,17 +221,17 @@ void check_mma(std::string_view entry) {
   }
   in_every_way([&](const kernel_way& way) {
     std::vector<float> to = d;
-    way.launch<probe_mma<Element>>(entry, {1, 1, 1}, {a_words.data(), b_words.data(), to.data()},
+    way.launch<probe_mma<Element>>({1, 1, 1}, {a_words.data(), b_words.data(), to.data()},
                                    {global_range(a_words), global_range(b_words), global_range(to)});
     CHECK(to == expected);
   });
 }
 
 TEST_CASE("mma of halves") {
-  check_mma<pagoda::half>("probe_mma<pagoda::half>");
+  check_mma<pagoda::half>();
 }
 TEST_CASE("mma of bfloat16") {
-  check_mma<pagoda::bfloat16>("probe_mma<pagoda::bfloat16>");
+  check_mma<pagoda::bfloat16>();
 }
 
 std::vector<float> interesting_floats() {
@@ -300,7 +299,7 @@ TEST_CASE("exp2, log2 and the conversions") {
     constexpr std::size_t results = probe_math::results;
     std::vector<std::uint32_t> to(from.size() * results, 77);
     const auto blocks = static_cast<std::uint32_t>((from.size() + 31) / 32);
-    way.launch<probe_math>("probe_math", {blocks, 1, 1}, {from.data(), to.data(), static_cast<int>(from.size())},
+    way.launch<probe_math>({blocks, 1, 1}, {from.data(), to.data(), static_cast<int>(from.size())},
                            {global_range(from), global_range(to)});
     for (std::size_t i = 0; i < from.size(); ++i) {
       const float x = from[i];
@@ -342,7 +341,7 @@ TEST_CASE("a product of matrices through a ring of asynchronous copies") {
   }
   in_every_way([&](const kernel_way& way) {
     std::vector<float> c(size * size, -1.0f);
-    way.launch<probe_product>("probe_product", {1, 1, 1}, {a.data(), b.data(), c.data()},
+    way.launch<probe_product>({1, 1, 1}, {a.data(), b.data(), c.data()},
                               {global_range(a), global_range(b), global_range(c)});
     CHECK(c == expected);
   });
@@ -355,7 +354,7 @@ TEST_CASE("the instructions of a kernel are counted") {
     constexpr std::size_t size = probe_product::size;
     std::vector<pagoda::half> a(size * size, pagoda::half{0});
     std::vector<float> c(size * size);
-    ptx::machine machine(module.entry("probe_product"));
+    ptx::machine machine(module.entry_of<probe_product>());
     machine.launch<probe_product>({1, 1, 1}, {a.data(), a.data(), c.data()});
     const auto counts = machine.histogram();
     // Four warps and four steps: one A tile, eight B tiles and products each.

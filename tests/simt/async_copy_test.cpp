@@ -55,6 +55,7 @@ TEST_CASE("reading what was not awaited is a fault, by the copying thread and by
     return [&, missing, reader, which_read](host_context& ctx) {
       auto bytes = shared<std::byte>(ctx, 1024);
       const std::uint32_t* from = aligned_source();
+      ctx.sync();  // so that the copies land in another interval than the block's first
       PAGODA_AT(copied, ctx.cp_async16(bytes, ctx.thread_index() * 16, from + 4 * ctx.thread_index()));
       if (missing != 1) ctx.cp_async_commit();
       if (missing == 3) {
@@ -80,7 +81,7 @@ TEST_CASE("reading what was not awaited is a fault, by the copying thread and by
       CAPTURE(reader);
       for (int missing = 1; missing <= 3; ++missing) {
         CAPTURE(missing);
-        const int thread = 63;  // the last to come to sync() goes on first
+        const int thread = 31;  // the last to come to the second sync() goes on first
         expect_fault(kernel(missing, reader, read), line, thread,
                      {"whose cp.async by thread ", "has not been awaited"});
         const std::string message = fault_of(kernel(missing, reader, read))->what();
@@ -101,6 +102,7 @@ TEST_CASE("sync_warp shows landed copies to the warp, not to the block") {
   const auto kernel = [&](int distance) {
     return [distance](host_context& ctx) {
       auto bytes = shared<std::byte>(ctx, 1024);
+      ctx.sync();
       ctx.cp_async16(bytes, ctx.thread_index() * 16, aligned_source() + 4 * ctx.thread_index());
       ctx.cp_async_commit();
       ctx.cp_async_wait_group(in_flight<0>);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -99,28 +100,37 @@ TEST_CASE("a launch that no device accepts is refused") {
 
 TEST_CASE("random schedules give the same bits, and do run in another order") {
   constexpr std::uint32_t seeds = 6;
+  using numbers = std::vector<std::uint32_t>;
   std::vector<std::vector<float>> outputs;
-  std::vector<std::vector<std::uint32_t>> orders;
+  std::vector<numbers> block_orders;
+  std::vector<numbers> thread_orders;
   for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     host_machine machine({.schedule_seed = seed});
     outputs.push_back(block_sums(machine, 9));
-    std::vector<std::uint32_t> order;
+    numbers blocks;
+    numbers threads;
     machine.launch("order", {8, 3, 2}, 64, 0, [&](host_context& ctx) {
       const index3 b = ctx.block_index();
-      if (ctx.thread_index() == 0) order.push_back((b.z * 3 + b.y) * 8 + b.x);
-      if (b == index3{0, 0, 0}) order.push_back(1000 + static_cast<std::uint32_t>(ctx.thread_index()));
+      if (ctx.thread_index() == 0) blocks.push_back((b.z * 3 + b.y) * 8 + b.x);
+      if (b == index3{0, 0, 0}) threads.push_back(static_cast<std::uint32_t>(ctx.thread_index()));
     });
-    orders.push_back(order);
+    block_orders.push_back(blocks);
+    thread_orders.push_back(threads);
   }
+  numbers all_blocks(48);
+  numbers all_threads(64);
+  std::iota(all_blocks.begin(), all_blocks.end(), 0u);
+  std::iota(all_threads.begin(), all_threads.end(), 0u);
+  CHECK(block_orders[0] == all_blocks);
+  CHECK(thread_orders[0] == all_threads);
   for (std::uint32_t seed = 1; seed < seeds; ++seed) {
     CHECK(outputs[seed] == outputs[0]);
-    CHECK(orders[seed] != orders[seed - 1]);
-    // Every block and every thread once.
-    std::vector<std::uint32_t> a = orders[0];
-    std::vector<std::uint32_t> b = orders[seed];
-    std::sort(a.begin(), a.end());
-    std::sort(b.begin(), b.end());
-    CHECK(a == b);
+    CHECK(block_orders[seed] != block_orders[seed - 1]);
+    CHECK(thread_orders[seed] != thread_orders[seed - 1]);
+    CHECK(std::is_permutation(all_blocks.begin(), all_blocks.end(), block_orders[seed].begin(),
+                              block_orders[seed].end()));
+    CHECK(std::is_permutation(all_threads.begin(), all_threads.end(), thread_orders[seed].begin(),
+                              thread_orders[seed].end()));
   }
   host_machine again({.schedule_seed = 3});
   CHECK(block_sums(again, 9) == outputs[3]);

@@ -139,17 +139,27 @@ TEST_CASE("one reader among several is enough, whoever read last") {
     CHECK(fault_of(kernel(true)).has_value());
     expect_clean(kernel(false));
   }
-  // Warp 0 reads in an earlier part of the interval, warp 1 reads and writes later.
-  CHECK(fault_of([](host_context& ctx) {
-          auto s = shared<int>(ctx, 1);
-          if (ctx.thread_index() == 0) s[0] = 1;
-          ctx.sync();
+  // Both warps read; the writer's own warp has passed a barrier of its own since, the other one has not.
+  for (const int writer : {0, 63}) {
+    CAPTURE(writer);
+    const auto kernel = [&](bool broken) {
+      return [writer, broken](host_context& ctx) {
+        auto s = shared<int>(ctx, 1);
+        if (ctx.thread_index() == 0) s[0] = 1;
+        ctx.sync();
+        for (int i = 0; i < 2; ++i) {
           [[maybe_unused]] const int x = s[0];
           ctx.sync_warp();
-          [[maybe_unused]] const int y = s[0];
-          ctx.sync_warp();
-          if (ctx.thread_index() == 63) s[0] = 2;
-        }).has_value());
+        }
+        if (!broken) ctx.sync();
+        if (ctx.thread_index() == writer) s[0] = 2;
+      };
+    };
+    // Where the writer's warp runs first, the other one's read comes after the write: a race all the same.
+    for (std::uint32_t seed = 0; seed < 6; ++seed)
+      CHECK(fault_of(kernel(true), {.options = {.schedule_seed = seed}}).has_value());
+    expect_clean(kernel(false));
+  }
 }
 
 TEST_CASE("the two halves of a word, and its bytes, have owners of their own") {

@@ -52,14 +52,6 @@ const std::map<std::string, special_register>& special_registers() {
   return names;
 }
 
-std::string readable_name(const std::string& mangled) {
-  int status = 0;
-  char* name = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 && name != nullptr ? name : mangled;
-  std::free(name);
-  return result;
-}
-
 std::int64_t align_up(std::int64_t value, std::int64_t align) {
   return (value + align - 1) / align * align;
 }
@@ -251,6 +243,14 @@ class decoder {
 };
 
 }  // namespace
+
+std::string readable_name(const std::string& mangled) {
+  int status = 0;
+  char* name = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 && name != nullptr ? name : mangled;
+  std::free(name);
+  return result;
+}
 
 module module::load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

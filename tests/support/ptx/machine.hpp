@@ -2,7 +2,7 @@
 /// @file machine: runs an entry of a PTX module on a CPU, and checks the rules of the machine while it does.
 ///
 ///     ptx::module m = ptx::module::load(path);
-///     ptx::machine machine(m.entry("scale_by_two"));
+///     ptx::machine machine(m.entry_of<scale_by_two>());
 ///     machine.launch<scale_by_two>({grid, 1, 1}, arguments);
 ///
 /// The lanes of a warp run together where their program counters agree; where they differ, the lowest goes first, and
@@ -82,7 +82,13 @@ class machine {
   std::vector<instruction_count> counts_;  // of each instruction
 };
 
-/// Runs a kernel of the library from PTX: the entry is the one whose name contains `name`.
+/// Runs a kernel of the library from PTX.
+template <pagoda::simt::kernel Kernel>
+void launch(const module& from, pagoda::simt::index3 grid, const typename Kernel::arguments& arguments,
+            machine_options options = {}) {
+  machine(from.entry_of<Kernel>(), std::move(options)).template launch<Kernel>(grid, arguments);
+}
+/// The same for the entry whose name contains `name`.
 template <pagoda::simt::kernel Kernel>
 void launch(const module& from, std::string_view name, pagoda::simt::index3 grid,
             const typename Kernel::arguments& arguments, machine_options options = {}) {

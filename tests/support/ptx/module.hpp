@@ -5,11 +5,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "ptx/program.hpp"
 
 namespace pagoda_test::ptx {
+
+/// The C++ name behind a mangled one; other names as they are.
+std::string readable_name(const std::string& mangled);
 
 /// The entries of a PTX file. All of them are decoded when it is loaded.
 class module {
@@ -22,6 +26,12 @@ class module {
   /// The entry whose mangled or readable name contains `part`, or equals it. Throws: std::invalid_argument, listing the
   /// names, if there is none or more than one.
   std::shared_ptr<const program> entry(std::string_view part) const;
+  /// The entry pagoda::simt::entry<Kernel>, found by the full name of the type. Throws: as entry.
+  template <class Kernel>
+  std::shared_ptr<const program> entry_of() const {
+    const std::string kernel = readable_name(typeid(Kernel).name());
+    return entry("pagoda::simt::entry<" + kernel + (kernel.back() == '>' ? " >(" : ">("));
+  }
   const std::vector<std::shared_ptr<const program>>& entries() const { return entries_; }
 
  private:
