@@ -7,6 +7,7 @@ target_include_directories(pagoda INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_
 
 set(pagoda_package_dir ${CMAKE_INSTALL_DATADIR}/cmake/pagoda)
 configure_package_config_file(cmake/pagodaConfig.cmake.in pagodaConfig.cmake INSTALL_DESTINATION ${pagoda_package_dir})
+configure_file(cmake/pagodaCuda.cmake pagodaCuda.cmake COPYONLY)
 # Before 1.0 a minor version may change the API.
 if(PROJECT_VERSION_MAJOR EQUAL 0)
   set(pagoda_compatibility SameMinorVersion)
@@ -22,6 +23,7 @@ if(PAGODA_INSTALL)
   install(TARGETS pagoda EXPORT pagodaTargets)
   install(EXPORT pagodaTargets NAMESPACE pagoda:: DESTINATION ${pagoda_package_dir})
   install(FILES ${PROJECT_BINARY_DIR}/pagodaConfig.cmake ${PROJECT_BINARY_DIR}/pagodaConfigVersion.cmake
+                ${PROJECT_BINARY_DIR}/pagodaCuda.cmake
           DESTINATION ${pagoda_package_dir})
   install(DIRECTORY include/pagoda DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
           FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inl" PATTERN "*.cuh")

@@ -14,11 +14,14 @@ set(order
 
   # Bytes: how a row is coded, where it lies, who holds it.
   detail/vector.hpp
+  detail/half2.hpp
   detail/scratch.hpp
   quantizer.hpp
   quantizer/row_codec.hpp
   quantizer/identity.hpp
   quantizer/int8_per_token.hpp
+  quantizer/int4_per_token.hpp
+  quantizer/fp8_e4m3.hpp
   layout.hpp
   layout/heads_tokens_dim.hpp
   layout/tokens_heads_dim.hpp
@@ -60,6 +63,69 @@ set(order
   host/attention.hpp
   host/execute.hpp
 
+  # Kernels: what they are written over, on the device and on a CPU.
+  simt/execution_context.hpp
+  simt/kernel_name.hpp
+  simt/device_context.cuh
+  simt/detail/fault.hpp
+  simt/detail/random.hpp
+  simt/detail/fiber.hpp
+  simt/detail/shadow_memory.hpp
+  simt/detail/warp_exchange.hpp
+  simt/detail/matrix_fragments.hpp
+  simt/detail/block_scheduler.hpp
+  simt/detail/async_copies.hpp
+  simt/detail/access_counter.hpp
+  simt/detail/block_memory.hpp
+  simt/detail/shared_array.hpp
+  simt/host_context.hpp
+  kernels/attention_arguments.hpp
+  kernels/write_words.hpp
+  kernels/grid_walk.hpp
+  kernels/chunk_plan.hpp
+  kernels/plan_chunks.hpp
+  kernels/merge.hpp
+  kernels/stored_row.hpp
+  kernels/row_encoder.hpp
+  kernels/row_statistics.hpp
+  kernels/append.hpp
+  kernels/copy.hpp
+  kernels/score.hpp
+  kernels/lane_teams.hpp
+  kernels/generic_work.hpp
+  kernels/generic_memory.hpp
+  kernels/generic_writer.hpp
+  kernels/generic_pass.hpp
+  kernels/generic_attention.hpp
+  kernels/row_output.hpp
+  kernels/code_tile.hpp
+  kernels/tile_copy.hpp
+  kernels/warp_attention.hpp
+  kernels/tensor_decode.hpp
+  kernels/tensor_prefill.hpp
+
+  # CUDA: the same calls, launched.
+  cuda/stream.hpp
+  cuda/runtime.hpp
+  cuda/memory.hpp
+  cuda/device_work.hpp
+  cuda/table_places.hpp
+  cuda/step_tables.hpp
+  cuda/launch.hpp
+  cuda/attention.hpp
+  cuda/append.hpp
+  cuda/execute.hpp
+  cuda/launch_plan.hpp
+  cuda/launch_attention.hpp
+  cuda/launch_append.hpp
+  cuda/launch_execute.hpp
+  cuda/host_backend.hpp
+  cuda/runtime.cuh
+  cuda/attention.cuh
+  cuda/append.cuh
+  cuda/execute.cuh
+  cuda/instantiate.cuh
+
   # Checks of a user's own policy.
   conformance/report.hpp
   conformance/quantizer.hpp
@@ -67,6 +133,7 @@ set(order
   conformance/memory.hpp
 
   pagoda.hpp
+  pagoda.cuh
 )
 
 set(include_dir ${SOURCE_DIR}/include)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs a project that uses Pagoda: from its sources, from an install and from the build tree. A version that
-# is too high must be refused. Input: CXX_COMPILER, SOURCE_DIR, BUILD_DIR, WORK_DIR, GENERATOR, VERSION.
+# is too high must be refused. With nvcc, also one that launches kernels, with both CUDA runtimes; without the toolkit,
+# the component cuda must be refused.
+# Input: CXX_COMPILER, SOURCE_DIR, BUILD_DIR, WORK_DIR, GENERATOR, VERSION, and NVCC, which may be false.
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${WORK_DIR})
@@ -48,3 +50,15 @@ if(NOT output MATCHES "compatible with requested version \"99\\.0\"" OR
   message(FATAL_ERROR "find_package(pagoda 99.0) was refused for another reason:\n${output}")
 endif()
 message(STATUS "version 99.0: refused")
+
+if(NVCC)
+  build_and_run(cuda_static cuda -D PAGODA_PREFIX=${WORK_DIR}/prefix -D PAGODA_CUDART=static)
+  build_and_run(cuda_shared cuda -D PAGODA_PREFIX=${BUILD_DIR} -D PAGODA_CUDART=shared)
+endif()
+configure(cuda_refused cuda -D PAGODA_PREFIX=${WORK_DIR}/prefix -D CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
+execute_process(COMMAND ${configure_command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(REGEX REPLACE "[ \n]+" " " output "${output}")
+if(result EQUAL 0 OR NOT output MATCHES "component cuda needs the CUDA toolkit, 12 or newer, with nvcc")
+  message(FATAL_ERROR "find_package(pagoda COMPONENTS cuda) without a toolkit was not refused as such:\n${output}")
+endif()
+message(STATUS "component cuda without a toolkit: refused")

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file What a view of cuda::step_tables carries for the launchers: limits, scratch memory, what was uploaded last.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <pagoda/attention/mask.hpp>
+#include <pagoda/batch_view.hpp>
+#include <pagoda/kernels/chunk_plan.hpp>
+
+namespace pagoda::cuda {
+
+/// The largest step that a cuda::step_tables holds. Its memory follows from them, and so do the grids of launches: a
+/// captured graph serves every step within the same limits.
+struct step_limits {
+  std::int32_t sequences = 0;             ///< of a batch
+  std::int32_t queries = 0;               ///< query rows of the whole batch
+  std::int32_t new_tokens = 0;            ///< of the whole batch
+  std::int64_t blocks = 0;                ///< block table entries of the whole batch, in any one layer group
+  std::int32_t queries_per_sequence = 1;  ///< 1: decode; up to 8: speculation; more: prefill, too
+  std::int32_t query_heads = 0;
+  std::int32_t value_head_dim = 0;
+
+  friend constexpr bool operator==(const step_limits&, const step_limits&) = default;
+};
+
+/// What the last upload brought, so that launches can refuse what does not fit it.
+struct uploaded_step {
+  std::int32_t queries = 0;
+  std::int32_t new_tokens = 0;
+  std::int32_t most_new_tokens = 0;             ///< of a sequence
+  std::int32_t most_new_tokens_at = 0;          ///< its index
+  std::int32_t more_queries_than_tokens = -1;   ///< an entry with more queries than new tokens; -1: none
+  std::int32_t more_queries_than_context = -1;  ///< an entry with more queries than context, neither of them 0
+  std::int64_t widest_window = unlimited;       ///< that no query needs a dropped token for
+  std::int32_t widest_window_at = -1;
+};
+
+/// The launchers' side of one layer group of a step_tables. It stays at one address of host memory.
+struct device_work {
+  std::string_view backend{};
+  std::int32_t device = 0;
+  step_limits limits{};
+  std::int64_t max_items = 0;  ///< of the chunk plan
+  bool one_item_each = false;  ///< no sequence within the limits is cut into chunks: nothing is ever merged
+  kernels::chunk_plan plan{};  // device memory, and all that follows
+  float* partial_output = nullptr;
+  float* partial_state = nullptr;
+  kernels::table_report* report = nullptr;
+  uploaded_step uploaded{};
+};
+
+namespace detail {
+
+using pagoda::detail::fail;
+
+inline void check_limits(const step_limits& limits) {
+  constexpr std::int64_t most = INT32_MAX - 1;
+  check_range("step_limits::sequences", limits.sequences, 1, 1 << 20);
+  check_range("step_limits::queries", limits.queries, 0, most);
+  check_range("step_limits::new_tokens", limits.new_tokens, 0, most);
+  check_range("step_limits::blocks", limits.blocks, 1, most);
+  check_range("step_limits::queries_per_sequence", limits.queries_per_sequence, 1, most);
+  check_range("step_limits::query_heads", limits.query_heads, 1, 1 << 20);
+  check_range("step_limits::value_head_dim", limits.value_head_dim, 8, 576);
+}
+
+/// Queries of a sequence that have room in a partial result.
+constexpr std::int32_t decode_queries(const step_limits& limits) noexcept {
+  return limits.queries_per_sequence < kernels::max_decode_queries ? limits.queries_per_sequence
+                                                                   : kernels::max_decode_queries;
+}
+
+/// The work of a view that a function of pagoda::cuda was given. Throws: invalid_argument for a view with tables of
+/// the host's or of another backend.
+template <class Backend>
+const device_work& work_of(std::string_view call, const batch_view& batch) {
+  if (batch.work == nullptr) {
+    fail(call, ": the view's tables lie in host memory: make it from cuda::step_tables, view(layer, tables)");
+  }
+  const device_work& work = *batch.work;
+  if (work.backend != Backend::name) {
+    fail(call, ": the view's tables are of the backend \"", work.backend, "\", the call is of \"",
+         std::string_view(Backend::name), "\": use one backend for storage, tables and calls");
+  }
+  return work;
+}
+
+/// Rows that a kernel reads or writes 16 bytes at a time.
+template <class T>
+void check_device_rows(std::string_view call, std::string_view name, const rows_view<T>& rows) {
+  if (rows.tokens() == 0) return;
+  if (rows.data() == nullptr) fail(call, ": ", name, " are a null pointer: pass device memory");
+  constexpr std::int64_t element = sizeof(T);
+  const auto misplaced = reinterpret_cast<std::uintptr_t>(rows.data()) % 16;
+  if (misplaced != 0) {
+    fail(call, ": ", name, " begin ", misplaced, " bytes past a multiple of 16: kernels move 16 bytes at a time; ",
+         "begin the rows on a multiple of 16 bytes");
+  }
+  if ((rows.tokens() > 1 && rows.strides().token * element % 16 != 0) ||
+      (rows.heads() > 1 && rows.strides().head * element % 16 != 0)) {
+    fail(call, ": ", name, " have strides of (", rows.strides().token * element, ", ", rows.strides().head * element,
+         ") bytes, but kernels move 16 bytes at a time: pass strides that are multiples of ", 16 / element,
+         " elements");
+  }
+}
+
+}  // namespace detail
+}  // namespace pagoda::cuda
