@@ -123,7 +123,9 @@ TEST_CASE_TEMPLATE("a NaN or infinity in a key or value row reaches only what at
   for (const attention_options& options : sets) clean.push_back(run_generic(clean_batch, options, machine));
   for (const bool in_key : {true, false}) {
     for (const float bad : {quiet_nan, infinity, -infinity}) {
-      for (const auto& [sequence, token] : {place{0, 0}, place{0, 31}, place{0, 42}, place{0, 49}, place{1, 27}}) {
+      for (const place& at : {place{0, 0}, place{0, 31}, place{0, 42}, place{0, 49}, place{1, 27}}) {
+        const std::int32_t sequence = at.sequence;
+        const std::int64_t token = at.token;
         const std::int64_t kv_head = token % 2;
         write_poisoned(batch, in_key, sequence, token, kv_head, bad);
         for (std::size_t o = 0; o < sets.size(); ++o) {

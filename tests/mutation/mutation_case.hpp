@@ -188,57 +188,60 @@ bool run_quantizer(const char* name, Launcher& launcher) {
   });
   pagoda::host::append(view, key_rows, value_rows);
 
-  good = holds((std::string(name) + " attention").c_str(), [&]() -> std::string {
-    using decode = pagoda::kernels::tensor_decode<Quantizer, Quantizer, dim, false>;
-    using prefill = pagoda::kernels::tensor_prefill<Quantizer, Quantizer, dim, false>;
-    using merge = pagoda::kernels::merge_chunks<Quantizer, Quantizer>;
-    constexpr float unwritten = std::numeric_limits<float>::quiet_NaN();
-    std::vector<float> output(query.size(), unwritten);
-    std::vector<float> lse(output.size() / dim, unwritten);
-    const rows_view<float> output_rows(output, {queries, kv_heads * group, dim});
-    typename decode::arguments args{};
-    args.view = view;
-    args.queries = pagoda::kernels::erase(query_rows);
-    args.output = pagoda::kernels::erase(output_rows);
-    args.lse = lse.data();
-    args.group = group;
-    args.decode_queries = 2;
-    args.scale = 1.0f;
-    std::vector<pagoda::kernels::chunk_item> items(16);
-    std::vector<std::int32_t> offsets(static_cast<std::size_t>(batch.sequences) + 1);
-    args.plan = {items.data(), offsets.data()};
-    pagoda::kernels::plan_chunks::arguments plan{};
-    plan.batch = view.batch;
-    plan.plan = args.plan;
-    plan.max_items = 16;
-    launcher.template launch<pagoda::kernels::plan_chunks>({1, 1, 1}, plan);
-    std::vector<float> partial_output(16u * kv_heads * 2 * group * dim, unwritten);
-    std::vector<float> partial_state(16u * kv_heads * 2 * group * 2, unwritten);
-    args.partial_output = partial_output.data();
-    args.partial_state = partial_state.data();
-    launcher.template launch<decode>({4, 1, 1}, args);
-    launcher.template launch<prefill>({3, 1, 1}, args);
-    launcher.template launch<merge>({2, 1, 1}, args);
-    std::vector<double> expected(output.size());
-    std::vector<double> expected_lse(lse.size());
-    pagoda::reference_attention(view, query_rows, rows_view<double>(expected, {queries, kv_heads * group, dim}),
-                                {.scale = 1.0f}, expected_lse);
-    for (std::size_t row = 0; row < lse.size(); ++row) {
-      double difference = 0;
-      double norm = 0;
-      for (std::size_t d = row * dim; d < (row + 1) * dim; ++d) {
-        difference += (output[d] - expected[d]) * (output[d] - expected[d]);
-        norm += expected[d] * expected[d];
-      }
-      const double error = std::sqrt(difference / norm);
-      const double lse_error = std::fabs(double{lse[row]} - expected_lse[row]);
-      if (!(error < 4e-3 && lse_error < 4e-3)) {
-        return "row " + std::to_string(row) + " is wrong by " + std::to_string(error) + ", its LSE by " +
-               std::to_string(lse_error);
-      }
-    }
-    return "";
-  }) && good;
+  good = holds((std::string(name) + " attention").c_str(),
+               [&]() -> std::string {
+                 using decode = pagoda::kernels::tensor_decode<Quantizer, Quantizer, dim, false>;
+                 using prefill = pagoda::kernels::tensor_prefill<Quantizer, Quantizer, dim, false>;
+                 using merge = pagoda::kernels::merge_chunks<Quantizer, Quantizer>;
+                 constexpr float unwritten = std::numeric_limits<float>::quiet_NaN();
+                 std::vector<float> output(query.size(), unwritten);
+                 std::vector<float> lse(output.size() / dim, unwritten);
+                 const rows_view<float> output_rows(output, {queries, kv_heads * group, dim});
+                 typename decode::arguments args{};
+                 args.view = view;
+                 args.queries = pagoda::kernels::erase(query_rows);
+                 args.output = pagoda::kernels::erase(output_rows);
+                 args.lse = lse.data();
+                 args.group = group;
+                 args.decode_queries = 2;
+                 args.scale = 1.0f;
+                 std::vector<pagoda::kernels::chunk_item> items(16);
+                 std::vector<std::int32_t> offsets(static_cast<std::size_t>(batch.sequences) + 1);
+                 args.plan = {items.data(), offsets.data()};
+                 pagoda::kernels::plan_chunks::arguments plan{};
+                 plan.batch = view.batch;
+                 plan.plan = args.plan;
+                 plan.max_items = 16;
+                 launcher.template launch<pagoda::kernels::plan_chunks>({1, 1, 1}, plan);
+                 std::vector<float> partial_output(16u * kv_heads * 2 * group * dim, unwritten);
+                 std::vector<float> partial_state(16u * kv_heads * 2 * group * 2, unwritten);
+                 args.partial_output = partial_output.data();
+                 args.partial_state = partial_state.data();
+                 launcher.template launch<decode>({4, 1, 1}, args);
+                 launcher.template launch<prefill>({3, 1, 1}, args);
+                 launcher.template launch<merge>({2, 1, 1}, args);
+                 std::vector<double> expected(output.size());
+                 std::vector<double> expected_lse(lse.size());
+                 pagoda::reference_attention(view, query_rows,
+                                             rows_view<double>(expected, {queries, kv_heads * group, dim}),
+                                             {.scale = 1.0f}, expected_lse);
+                 for (std::size_t row = 0; row < lse.size(); ++row) {
+                   double difference = 0;
+                   double norm = 0;
+                   for (std::size_t d = row * dim; d < (row + 1) * dim; ++d) {
+                     difference += (output[d] - expected[d]) * (output[d] - expected[d]);
+                     norm += expected[d] * expected[d];
+                   }
+                   const double error = std::sqrt(difference / norm);
+                   const double lse_error = std::fabs(double{lse[row]} - expected_lse[row]);
+                   if (!(error < 4e-3 && lse_error < 4e-3)) {
+                     return "row " + std::to_string(row) + " is wrong by " + std::to_string(error) + ", its LSE by " +
+                            std::to_string(lse_error);
+                   }
+                 }
+                 return "";
+               }) &&
+         good;
   return good;
 }
 

@@ -43,7 +43,11 @@ class attention_launch {
         return;
       }
     }
-    launch<kernels::generic_attention<KeyQuantizer, ValueQuantizer>>();
+    if (arguments_.view.key_dim <= 256 && arguments_.view.value_dim <= 256) {
+      launch<kernels::generic_attention<KeyQuantizer, ValueQuantizer, 256>>();
+    } else {
+      launch<kernels::generic_attention<KeyQuantizer, ValueQuantizer, 576>>();
+    }
     merge();
   }
 

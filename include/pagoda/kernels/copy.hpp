@@ -98,6 +98,10 @@ struct copy_blocks {
     return (args.piece_bytes / word_bytes + tile_words - 1) / tile_words;
   }
 
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a word is stored under the condition that it was loaded
+#endif
   /// Copies every `threads`th of `words` words. All are asked for before the first is written.
   template <class Context>
   PAGODA_KERNEL_FUNCTION static void copy_tile(Context& ctx, const std::byte* from, std::byte* to, std::int64_t words) {
@@ -111,6 +115,7 @@ struct copy_blocks {
       if (i * threads < words) ctx.store(reinterpret_cast<simt::words4*>(to) + i * threads, values[i]);
     }
   }
+#pragma GCC diagnostic pop
 };
 
 /// Which half of a move of rows a launch performs.

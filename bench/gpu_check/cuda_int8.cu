@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pagoda/cuda/instantiate.cuh>
+#include <pagoda/quantizer/int8_per_token.hpp>
+
+PAGODA_INSTANTIATE_CUDA(pagoda::int8_per_token, pagoda::int8_per_token, 128);

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_machine.hpp"
+#include "quantizers.hpp"
+
+PAGODA_DEFINE_CHECK(host_machine, bf16);
+PAGODA_MEASURE_QUANTIZER(, host_machine, bf16);

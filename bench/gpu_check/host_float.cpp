@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_machine.hpp"
+#include "quantizers.hpp"
+
+PAGODA_DEFINE_CHECK(host_machine, f32);
