@@ -29,7 +29,9 @@ struct visible_keys {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 
-  PAGODA_HOST_DEVICE constexpr bool sees(std::int64_t key) const noexcept { return key < sinks_end || (key >= begin && key < end); }
+  PAGODA_HOST_DEVICE constexpr bool sees(std::int64_t key) const noexcept {
+    return key < sinks_end || (key >= begin && key < end);
+  }
   PAGODA_HOST_DEVICE constexpr bool covers(std::int64_t first, std::int64_t last) const noexcept {
     return (first >= begin && last <= end) || last <= sinks_end || (sinks_end == begin && last <= end);
   }

@@ -109,7 +109,8 @@ inline void check_scratch(const device_work& work, std::int64_t query_heads, std
 ///             host::attention. Tensor cores round queries and weights to the KV's 16-bit type: against the reference
 ///             on the stored values a row's relative error (L2) stays below 4 * 2^-11 for half, fp8 and int8,
 ///             8 * 2^-11 for int4 and 4 * 2^-8 for bfloat16 as long as scores stay below about 5, and grows in
-///             proportion to larger ones. Scales of value rows above 1023 (int8: elements above 130,000) overflow there.
+///             proportion to larger ones. Scales of value rows above 1023 (int8: elements above 130,000) overflow
+///             there.
 /// Throws:     before anything is launched, invalid_argument for what does not fit: shapes, options, alignment, the
 ///             tables' limits, the last upload, a head_dim that was not compiled, a device too old or with too little
 ///             shared memory. cuda_error if there is no device or a launch fails.
