@@ -30,7 +30,7 @@ endfunction()
 
 set(includes -I ${WORK_DIR}/include)
 if(WAY STREQUAL "host")
-  run("the compiler" ${CXX_COMPILER} -std=c++20 -O1 ${includes} ${SOURCE_DIR}/host_probe.cpp -o ${WORK_DIR}/probe)
+  run("the compiler" ${CXX_COMPILER} -std=c++20 ${includes} ${SOURCE_DIR}/host_probe.cpp -o ${WORK_DIR}/probe)
   set(command ${WORK_DIR}/probe)
 elseif(WAY STREQUAL "ptx")
   run("nvcc" ${NVCC} -std=c++20 -O3 -arch=compute_80 -ptx ${includes} ${SOURCE_DIR}/probe_kernels.cu
