@@ -28,6 +28,8 @@ struct batch_view {
   const std::int64_t* table_offsets = nullptr;    ///< [sequences]
   const std::int32_t* skipped_blocks = nullptr;   ///< [sequences]
   const block_id* block_table = nullptr;
+  /// [sequences]: where each sequence's table ends in block_table, for kernels that check lengths; null: not known.
+  const std::int64_t* table_ends = nullptr;
   std::int32_t sink_blocks = 0;
   std::int32_t block_size = 0;  ///< tokens of a block
   std::int32_t num_blocks = 0;  ///< every table entry lies below it

@@ -144,8 +144,8 @@ TEST_CASE("a grid fits the device and never has more blocks than work") {
 TEST_CASE("a head_dim that was not compiled is named, with those that were and the macro") {
   device_case<host_backend, f16> batch(one_sequence(96));
   refused([&] { batch.run(); },
-          "head_dim 96 of half keys and half values was not compiled; these were: 64, 128. Add it to "
-          "PAGODA_INSTANTIATE_CUDA_ATTENTION");
+          "head_dim 96 of half keys and half values was not compiled; these were: 64, 128. "
+          "Add it to the head dims of PAGODA_INSTANTIATE_CUDA");
 }
 
 TEST_CASE("views of the host, of another backend and of another device") {
@@ -195,18 +195,18 @@ TEST_CASE("rows that kernels cannot move 16 bytes at a time") {
     return [&batch, queries, output] { pagoda::cuda::attention<host_backend>(batch.view, queries, output); };
   };
   const rows_view<float> good = rows(0, {256, 64});
-  refused(attend(rows(1, {256, 64}), good), "attention: queries begin 4 bytes past a multiple of 16");
-  refused(attend(good, rows(2, {256, 64})), "attention: output begin 8 bytes past a multiple of 16");
-  refused(attend(rows(0, {258, 64}), good), "queries have strides of (1032, 256) bytes");
-  refused(attend(good, rows(0, {300, 66})), "output have strides of (1200, 264) bytes");
+  refused(attend(rows(1, {256, 64}), good), "attention: the rows of queries begin 4 bytes past a multiple of 16");
+  refused(attend(good, rows(2, {256, 64})), "attention: the rows of output begin 8 bytes past a multiple of 16");
+  refused(attend(rows(0, {258, 64}), good), "the rows of queries have strides of (1032, 256) bytes");
+  refused(attend(good, rows(0, {300, 66})), "the rows of output have strides of (1200, 264) bytes");
   const rows_view<float> null(std::span<float>(static_cast<float*>(nullptr), 512), {2, 4, 64});
-  refused(attend(null, good), "attention: queries are a null pointer");
+  refused(attend(null, good), "attention: the rows of queries are a null pointer");
   refused(
       [&] {
         pagoda::cuda::append<host_backend>(batch.view, rows_view<float>(std::span<float>(base + 1, 300), {2, 2, 64}),
                                            rows_view<float>(std::span<float>(base, 300), {2, 2, 64}));
       },
-      "append: keys begin 4 bytes past a multiple of 16");
+      "append: the rows of keys begin 4 bytes past a multiple of 16");
   CHECK_NOTHROW(attend(rows(0, {260, 64}), rows(600, {256, 64}))());
 }
 
@@ -325,6 +325,37 @@ TEST_CASE("a table overwritten on the device is reported, and nothing of the blo
   CHECK_THROWS_WITH_AS(batch.tables.check(), doctest::Contains("block 12345 as logical block 1 of batch entry 0"),
                        pagoda::out_of_range);
 #endif
+}
+
+TEST_CASE("a length advanced past the table is reported, and nothing beyond the table is read or written") {
+  case_config config = one_sequence(64, 20);
+  config.batch.push_back({20, 1, 1, 2});
+  device_case<host_backend, f16> batch(config);
+  batch.tables.device_lengths()[0] = 33;  // the first sequence has two blocks; the second's table follows
+  batch.tables.plan_on_device();
+#if PAGODA_CHECK_TABLES
+  CHECK_NOTHROW(batch.run());
+  CHECK_THROWS_WITH_AS(batch.tables.check(), doctest::Contains("logical block 2 of batch entry 0, which its table has"),
+                       pagoda::out_of_range);
+#endif
+}
+
+TEST_CASE("options' memory is there and aligned") {
+  device_case<host_backend, f16> batch(one_sequence());
+  const auto with = [&](const pagoda::attention_options& options) {
+    return [&batch, options] {
+      pagoda::cuda::attention<host_backend>(batch.view, batch.query_rows(),
+                                            pagoda::rows_view<float>(batch.queries.span(), batch.host.output_shape()),
+                                            options);
+    };
+  };
+  std::vector<float> numbers(5);
+  float* odd = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(numbers.data()) + 2);
+  float* null = nullptr;
+  refused(with({.lse = std::span<float>(null, 4)}), "lse is a null pointer with a size");
+  refused(with({.sink_logits = std::span<const float>(null, 4)}), "sink_logits is a null pointer with a size");
+  refused(with({.alibi_slopes = std::span<const float>(null, 4)}), "alibi_slopes is a null pointer with a size");
+  refused(with({.lse = std::span<float>(odd, 4)}), "lse does not begin on a multiple of 4 bytes");
 }
 
 }  // namespace

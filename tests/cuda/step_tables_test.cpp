@@ -345,6 +345,15 @@ TEST_CASE("check names the first block outside the pool that a kernel met, once"
   CHECK_NOTHROW(tables.check());
 }
 
+TEST_CASE("tables that were moved from say so") {
+  const device_settings settings;
+  pagoda::block_manager manager = make_manager();
+  tables_type tables(manager, small_limits);
+  const tables_type moved(std::move(tables));
+  CHECK_THROWS_WITH_AS(tables.check(), doctest::Contains("moved from"), pagoda::logic_error);
+  CHECK_THROWS_WITH_AS(tables.upload(manager.plan({})), doctest::Contains("moved from"), pagoda::logic_error);
+}
+
 TEST_CASE("the host's functions refuse a view with tables of a device, and device storage tables of the host") {
   const device_settings settings;
   pagoda::block_manager manager = make_manager();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensor-core kernels against the reference: every quantizer and head dim; lengths, groups, options, layouts.
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -229,6 +231,36 @@ TEST_CASE_TEMPLATE("queries of any size come through: they are scaled by a power
     for (float& q : batch.queries) q *= size;
     CHECK(pagoda_test::run_tensor<T::dim>(batch, {.scale = 0.125f / size}, machine) == expected);
     for (float& q : batch.queries) q /= size;
+  }
+}
+
+TEST_CASE_TEMPLATE("huge scores stay right as far as they are told apart, and never become NaN", T, ONE_DIM_EACH) {
+  typename T::type batch(T::config(3, {{60, 20, -1, 1}, {40, 2, -1, 2}}));
+  for (float& q : batch.queries) q *= 1e9f;
+  pagoda::simt::host_machine machine;
+  const pagoda_test::attention_result got = pagoda_test::run_tensor<T::dim>(batch, {}, machine);
+  for (const float x : got.output) REQUIRE(x - x == 0.0f);
+}
+
+TEST_CASE("an infinity in a scale reaches no row from which the mask hides its token") {
+  using T = kernels_of<pagoda_test::int8, pagoda_test::int8, 64>;
+  const typename T::type batch(T::config(3, {{20, 20, -1, 1}, {20, 8, -1, 2}}));
+  pagoda::simt::host_machine machine;
+  const pagoda_test::attention_result expected = pagoda_test::run_tensor<T::dim>(batch, {}, machine);
+  for (std::int32_t i = 0; i < 2; ++i) {
+    const pagoda::block_id block = batch.view.batch.block(i, 1);  // the last token's: slot 3 of the second block
+    for (std::int32_t head = 0; head < 2; ++head) {
+      const float infinity = std::numeric_limits<float>::infinity();
+      std::memcpy(batch.view.value_scales.row(block, head, 3), &infinity, sizeof(infinity));
+    }
+  }
+  const pagoda_test::attention_result got = pagoda_test::run_tensor<T::dim>(batch, {}, machine);
+  const std::size_t row = 6 * T::dim;  // of one query, all heads
+  for (std::size_t query = 0; query < 28; ++query) {
+    const bool is_last = query == 19 || query == 27;  // the only ones that see the last token
+    for (std::size_t d = query * row; d < (query + 1) * row; ++d) {
+      REQUIRE((is_last ? got.output[d] - got.output[d] != 0.0f : got.output[d] == expected.output[d]));
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <type_traits>
 
 #include <pagoda/attention/options.hpp>
@@ -82,6 +84,16 @@ inline void check_upload(const device_work& work, const attention_options& optio
   }
 }
 
+/// Device memory of an option: there if it is given, and aligned to its elements.
+template <class T>
+void check_span(std::string_view name, std::span<T> given) {
+  if (given.empty()) return;
+  if (given.data() == nullptr) fail("attention: ", name, " is a null pointer with a size: pass device memory, or {}");
+  if (reinterpret_cast<std::uintptr_t>(given.data()) % sizeof(T) != 0) {
+    fail("attention: ", name, " does not begin on a multiple of ", sizeof(T), " bytes: pass aligned device memory");
+  }
+}
+
 /// Query heads and value dim are within the scratch memory.
 inline void check_scratch(const device_work& work, std::int64_t query_heads, std::int64_t value_dim) {
   if (query_heads > work.limits.query_heads) {
@@ -110,7 +122,8 @@ inline void check_scratch(const device_work& work, std::int64_t query_heads, std
 ///             on the stored values a row's relative error (L2) stays below 4 * 2^-11 for half, fp8 and int8,
 ///             8 * 2^-11 for int4 and 4 * 2^-8 for bfloat16 as long as scores stay below about 5, and grows in
 ///             proportion to larger ones. Scales of value rows above 1023 (int8: elements above 130,000) overflow
-///             there.
+///             there. With half and bfloat16, several queries of a sequence share tiles: an infinity or NaN among a
+///             token's values then also reaches queries from which a mask hides the token, unless their tiles differ.
 /// Throws:     before anything is launched, invalid_argument for what does not fit: shapes, options, alignment, the
 ///             tables' limits, the last upload, a head_dim that was not compiled, a device too old or with too little
 ///             shared memory. cuda_error if there is no device or a launch fails.
@@ -129,6 +142,10 @@ void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_
   const resolved_options how = resolve_shapes(view, queries, output, options);
   detail::check_device_rows("attention", "queries", queries);
   detail::check_device_rows("attention", "output", output);
+  detail::check_span("lse", options.lse);
+  detail::check_span("sink_logits", options.sink_logits);
+  detail::check_span("alibi_slopes", options.alibi_slopes);
+  detail::check_span("tree.words", options.tree.words);
   detail::check_scratch(work, queries.heads(), view.value_dim);
   detail::check_upload(work, options, how.mask, queries.tokens());
   if (queries.tokens() == 0) return;

@@ -91,16 +91,17 @@ const device_work& work_of(std::string_view call, const batch_view& batch) {
 template <class T>
 void check_device_rows(std::string_view call, std::string_view name, const rows_view<T>& rows) {
   if (rows.tokens() == 0) return;
-  if (rows.data() == nullptr) fail(call, ": ", name, " are a null pointer: pass device memory");
+  if (rows.data() == nullptr) fail(call, ": the rows of ", name, " are a null pointer: pass device memory");
   constexpr std::int64_t element = sizeof(T);
   const auto misplaced = reinterpret_cast<std::uintptr_t>(rows.data()) % 16;
   if (misplaced != 0) {
-    fail(call, ": ", name, " begin ", misplaced, " bytes past a multiple of 16: kernels move 16 bytes at a time; ",
-         "begin the rows on a multiple of 16 bytes");
+    fail(call, ": the rows of ", name, " begin ", misplaced,
+         " bytes past a multiple of 16: kernels move 16 bytes at a time; ", "begin the rows on a multiple of 16 bytes");
   }
   if ((rows.tokens() > 1 && rows.strides().token * element % 16 != 0) ||
       (rows.heads() > 1 && rows.strides().head * element % 16 != 0)) {
-    fail(call, ": ", name, " have strides of (", rows.strides().token * element, ", ", rows.strides().head * element,
+    fail(call, ": the rows of ", name, " have strides of (", rows.strides().token * element, ", ",
+         rows.strides().head * element,
          ") bytes, but kernels move 16 bytes at a time: pass strides that are multiples of ", 16 / element,
          " elements");
   }

@@ -54,7 +54,11 @@ struct host_backend {
   static device_state& device() { return thread().state; }
 
   static void* allocate(std::int64_t bytes) {
-    void* memory = ::operator new(static_cast<std::size_t>(bytes), alignment);
+    void* memory = ::operator new(static_cast<std::size_t>(bytes), alignment, std::nothrow);
+    if (memory == nullptr) {
+      throw out_of_device_memory("pagoda: the host backend has not " + std::to_string(bytes) +
+                                 " bytes: ask for fewer blocks or smaller step_limits");
+    }
     ++device().allocations;
     ++device().live_allocations;
     return memory;

@@ -85,10 +85,12 @@ class attention_launch {
   PAGODA_COLD void refuse(head_dim_list<Dims...>) const {
     std::string compiled;
     ((compiled += (compiled.empty() ? "" : ", ") + std::to_string(Dims)), ...);
-    fail("attention: head_dim ", arguments_.view.key_dim, " of ", std::string_view(KeyQuantizer::name), " keys and ",
-         std::string_view(ValueQuantizer::name), " values was not compiled; ",
-         compiled.empty() ? "no head_dim was" : "these were: " + compiled,
-         ". Add it to PAGODA_INSTANTIATE_CUDA_ATTENTION(KeyQuantizer, ValueQuantizer, head_dims...)");
+    fail(
+        "attention: head_dim ", arguments_.view.key_dim, " of ", std::string_view(KeyQuantizer::name), " keys and ",
+        std::string_view(ValueQuantizer::name), " values was not compiled; ",
+        compiled.empty() ? "no head_dim was" : "these were: " + compiled,
+        ". Add it to the head dims of PAGODA_INSTANTIATE_CUDA (or ..._ATTENTION) for this pair; for the host backend, ",
+        "to the pair's head_dims_of");
   }
 
   const arguments_type& arguments_;

@@ -120,11 +120,13 @@ class basic_step_tables {
   /// again.
   ///
   /// Throws:     before anything is sent, logic_error for a step whose copies were not taken; invalid_argument for one
-  ///             of another manager or above the limits; what validate() throws for broken tables. cuda_error.
+  ///             of a manager of other blocks, block size or retention, or above the limits; what validate() throws for
+  ///             broken tables. cuda_error.
   /// Effects:    waits for the device only if the last three uploads are all still on their way; allocates nothing.
   /// Complexity: O(sequences + table entries + chunks); one copy for each layer group, of what is used.
   template <batch_tables Tables>
   void upload(const Tables& tables, stream_ref stream = {}) {
+    check_alive();
     if constexpr (requires { tables.copies_pending(); }) {
       if (tables.copies_pending()) {
         pagoda::detail::fail<logic_error>("upload of a step whose copies were not taken: cuda::execute(storage, ",
@@ -163,10 +165,11 @@ class basic_step_tables {
     }
   }
 
-  /// Waits for the stream and throws out_of_range if a kernel met a block outside the pool since the last check. Such a
-  /// kernel has read nothing of the block. Kernels look if they were compiled with PAGODA_CHECK_TABLES, as debug builds
-  /// are.
+  /// Waits for the stream and throws out_of_range if a kernel met a block outside the pool, or a length beyond a
+  /// sequence's table, since the last check. Such a kernel has read and written nothing there. Kernels look if they
+  /// were compiled with PAGODA_CHECK_TABLES, as debug builds are.
   void check(stream_ref stream = {}) {
+    check_alive();
     kernels::table_report* report = works_.front().report;
     Backend::copy(found_.data(), report, sizeof(kernels::table_report), stream);
     Backend::synchronize(stream);
@@ -174,9 +177,14 @@ class basic_step_tables {
     std::memcpy(&found, found_.data(), sizeof(found));
     if (found.fault == 0) return;
     Backend::fill(report, 0, sizeof(found), stream);
+    if (found.fault == 2) {
+      pagoda::detail::fail<out_of_range>("a kernel met logical block ", found.logical_block, " of batch entry ",
+                                         found.sequence, ", which its table has not: lengths were advanced past the ",
+                                         "planned tokens; plan and upload them first");
+    }
     pagoda::detail::fail<out_of_range>("a kernel met block ", found.block, " as logical block ", found.logical_block,
                                        " of batch entry ", found.sequence, ", outside the pool: a block table on the ",
-                                       "device was overwritten, or lengths were advanced past the planned tokens");
+                                       "device was overwritten");
   }
 
   const step_limits& limits() const noexcept { return limits_; }
@@ -184,6 +192,12 @@ class basic_step_tables {
 
  private:
   static constexpr std::size_t stages = 3;
+
+  void check_alive() const {
+    if (works_.empty()) {
+      pagoda::detail::fail<logic_error>("these step_tables were moved from: use the object that they were moved to");
+    }
+  }
 
   /// Checks and sends what given_ holds.
   void send(stream_ref stream) {
@@ -298,6 +312,7 @@ class basic_step_tables {
                   static_cast<std::size_t>(entries) * sizeof(block_id));
       next += entries;
     }
+    offsets[given.sequences()] = next;
     kernels::build_chunk_plan(given,
                               std::span(detail::array_at<kernels::chunk_item>(memory, arrays.plan_items),
                                         static_cast<std::size_t>(arrays.max_items)),

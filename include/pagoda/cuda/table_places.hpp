@@ -18,7 +18,7 @@ class table_places {
   struct group {
     std::int64_t plan_offsets = 0;    // [sequences + 1]
     std::int64_t plan_items = 0;      // [max_items]
-    std::int64_t table_offsets = 0;   // [sequences]
+    std::int64_t table_offsets = 0;   // [sequences + 1]: tables follow each other
     std::int64_t skipped_blocks = 0;  // [sequences]
     std::int64_t block_table = 0;     // [blocks]
     std::int64_t max_items = 0;
@@ -40,7 +40,7 @@ class table_places {
       most_items = g.max_items > most_items ? g.max_items : most_items;
       g.plan_offsets = take<std::int32_t>(sequences + 1);
       g.plan_items = take<kernels::chunk_item>(g.max_items);
-      g.table_offsets = take<std::int64_t>(sequences);
+      g.table_offsets = take<std::int64_t>(sequences + 1);
       g.skipped_blocks = take<std::int32_t>(sequences);
     }
     for (group& g : groups) g.block_table = take<block_id>(limits.blocks);
@@ -88,6 +88,7 @@ inline batch_view view_at(std::byte* memory, const table_places& places, std::si
   shape.query_offsets = array_at<std::int32_t>(memory, places.query_offsets);
   shape.token_offsets = array_at<std::int32_t>(memory, places.token_offsets);
   shape.table_offsets = array_at<std::int64_t>(memory, arrays.table_offsets);
+  shape.table_ends = shape.table_offsets + 1;
   shape.skipped_blocks = array_at<std::int32_t>(memory, arrays.skipped_blocks);
   shape.block_table = array_at<block_id>(memory, arrays.block_table);
   return shape;

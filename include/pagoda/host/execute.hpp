@@ -90,7 +90,7 @@ void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storag
 /// The same for a cache and the copies of its own steps.
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory>
 void execute(basic_cache<KeyQuantizer, ValueQuantizer, Layout, BlockSize, Memory>& cache, const copy_list& copies) {
-  execute(cache.storage(), copies);
+  host::execute(cache.storage(), copies);
 }
 
 }  // namespace pagoda::host

@@ -122,7 +122,7 @@ PAGODA_KERNEL_FUNCTION void store_eight(Context& ctx, element_type type, std::by
 
 /// What a kernel found wrong with a batch's tables; the first fault stays. All zero: nothing. One in device memory.
 struct table_report {
-  std::uint32_t fault = 0;  ///< 1: a block outside the pool
+  std::uint32_t fault = 0;  ///< 1: a block outside the pool; 2: a length beyond the sequence's table
   std::int32_t sequence = 0;
   std::int32_t logical_block = 0;
   std::int32_t block = 0;
@@ -213,18 +213,22 @@ PAGODA_KERNEL_FUNCTION std::int32_t load_block(Context& ctx, const Arguments& ar
   const std::int64_t entry =
       ctx.ldg(batch.table_offsets + sequence) +
       (logical < batch.sink_blocks ? logical : logical - ctx.ldg(batch.skipped_blocks + sequence));
-  const auto block = static_cast<std::int32_t>(ctx.ldg(batch.block_table + entry));
 #if PAGODA_CHECK_TABLES
+  const bool beyond =
+      args.report != nullptr && batch.table_ends != nullptr && entry >= ctx.ldg(batch.table_ends + sequence);
+  const std::int32_t block = beyond ? -1 : static_cast<std::int32_t>(ctx.ldg(batch.block_table + entry));
   if (args.report != nullptr && (block < 0 || block >= args.view.num_blocks)) {
-    if (ctx.atomic_cas(&args.report->fault, 0u, 1u) == 0u) {
+    if (ctx.atomic_cas(&args.report->fault, 0u, beyond ? 2u : 1u) == 0u) {
       ctx.store(&args.report->sequence, sequence);
       ctx.store(&args.report->logical_block, logical);
       ctx.store(&args.report->block, block);
     }
     return -1;
   }
-#endif
   return block;
+#else
+  return static_cast<std::int32_t>(ctx.ldg(batch.block_table + entry));
+#endif
 }
 
 inline constexpr float log2_e = 1.4426950408889634f;

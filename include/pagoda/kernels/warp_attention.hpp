@@ -206,8 +206,8 @@ class warp_attention {
         largest = __builtin_fmaxf(largest, ctx.shfl_xor(largest, 4));
         largest = __builtin_fmaxf(largest, ctx.shfl_xor(largest, 8));
         largest = __builtin_fmaxf(largest, ctx.shfl_xor(largest, 16));
-        const float max = __builtin_fmaxf(max_[n][c], Extras ? largest : largest * factor_[n][c]);
-        rescale[n][c] = ctx.exp2(max_[n][c] - max);
+        const float max = __builtin_fmaxf(max_[n][c], largest);
+        rescale[n][c] = ctx.exp2(in_log2(max_[n][c] - max, n, c));
         max_[n][c] = max;
         sum_[n][c] *= rescale[n][c];
         if constexpr (value_offset) offset_[n][c] *= rescale[n][c];
@@ -233,10 +233,17 @@ class warp_attention {
           PAGODA_KERNEL_UNROLL
           for (int c = 0; c < 2; ++c) {
             const float x = score_[u][n][2 * r + c];
-            const float p = ctx.exp2(Extras ? x - max_[n][c] : __builtin_fmaf(x, factor_[n][c], -max_[n][c]));
+            // The difference first: of large scores it is exact, where that of two products would not be.
+            const float p = ctx.exp2(in_log2(x - max_[n][c], n, c));
             sum_[n][c] += p;
-            if constexpr (value_offset) offset_[n][c] += p * offset;
-            weight[n][2 * r + c] = value_scaled ? p * factor : p;
+            if constexpr (value_scaled) {
+              // A token that the row does not see adds nothing, whatever its scale is.
+              const bool unseen = x == minus_infinity;
+              if constexpr (value_offset) offset_[n][c] += unseen ? 0.0f : p * offset;
+              weight[n][2 * r + c] = unseen ? 0.0f : p * factor;
+            } else {
+              weight[n][2 * r + c] = p;
+            }
           }
         }
       }
@@ -311,7 +318,7 @@ class warp_attention {
         PAGODA_KERNEL_UNROLL
         for (int c = 0; c < 2; ++c) {
           const int state = at + (8 * n + 2 * q + c) * result_row_bytes + 4 * Dim;
-          ctx.sts(shared, state, max_[n][c]);
+          ctx.sts(shared, state, sum_[n][c] == 0.0f ? lowest_score : in_log2(max_[n][c], n, c));
           ctx.sts(shared, state + 4, sum_[n][c]);
         }
       }
@@ -342,6 +349,11 @@ class warp_attention {
       }
     }
     ctx.sts(shared, at, words);
+  }
+
+  /// A score, or a difference of two, in units of log2. Extras have brought them to that already.
+  PAGODA_KERNEL_FUNCTION float in_log2(float score, int n, int c) const {
+    return Extras ? score : score * factor_[n][c];
   }
 
   /// The score in units of log2, with soft cap, ALiBi and the tree.

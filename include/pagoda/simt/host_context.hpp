@@ -21,6 +21,7 @@
 ///     ldmatrix and mma do not;
 ///   - global memory: null and misaligned pointers. Wild pointers are the address sanitizer's: fibres are annotated for
 ///     it, so give each buffer an allocation of its own size.
+/// Threads run one after another: a kernel that waits in a loop for another thread's store never ends here.
 /// It does not see races on global memory, nor the rounding of the device's exp2, log2 and mma, nor anything about
 /// time.
 ///

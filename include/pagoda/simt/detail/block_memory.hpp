@@ -150,7 +150,9 @@ class block_memory {
     };
     switch (found.why) {
       case hazard::uninitialized:
-        threads_.fail(at, what, " shared byte ", found.offset, ", which no thread of the block has written");
+        threads_.fail(at, what, " shared byte ", found.offset,
+                      ", which no thread of the block has written: write it first, and put sync() between, for the ",
+                      "order of threads is open");
       case hazard::copy_pending:
         threads_.fail(at, what, " shared byte ", found.offset, ", whose cp.async by ", other(),
                       " has not been awaited: commit it and wait for its group first");
