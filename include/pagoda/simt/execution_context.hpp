@@ -11,7 +11,7 @@
 ///       template <pagoda::simt::execution_context Context>
 ///       PAGODA_HOST_DEVICE static void run(Context& ctx, const arguments& args) {
 ///         const int i = static_cast<int>(ctx.block_index().x) * threads + ctx.thread_index();
-///         if (i < args.count) args.to[i] = 2 * ctx.ldg(args.from + i);
+///         if (i < args.count) ctx.store(args.to + i, 2 * ctx.ldg(args.from + i));
 ///       }
 ///     };
 ///
