@@ -126,6 +126,12 @@ TEST_CASE("attention_path says which kernels those are") {
   CHECK(path(std::type_identity<pagoda::block_storage<int8, f16>>(), 64, 64, 16) == compute_path::tensor_cores);
   CHECK(path(std::type_identity<pagoda::block_storage<f32, f32>>(), 64, 64, 16) == compute_path::cuda_cores);
   CHECK(path(std::type_identity<pagoda::block_storage<f16, user_int8>>(), 64, 64, 16) == compute_path::cuda_cores);
+  auto far = pagoda::block_storage<f16>({.head_dim = 64}, 16, pagoda::num_blocks{1}).layer_view(0);
+  far.keys.slot_stride = std::int64_t{1} << 27;  // the last row of a tile would lie 15 * 128 MiB behind the first
+  CHECK(pagoda::cuda::attention_path(far) == compute_path::cuda_cores);
+  far.keys.slot_stride = 128;
+  far.values.chunk_stride = std::int64_t{1} << 26;
+  CHECK(pagoda::cuda::attention_path(far) == compute_path::cuda_cores);
 }
 
 TEST_CASE("a grid fits the device and never has more blocks than work") {

@@ -30,12 +30,18 @@ inline constexpr bool has_tensor_path_v =
     ValueQuantizer::group == 0;
 
 /// Which kernels attention() launches for a view: tensor cores if the quantizers can (has_tensor_path_v), keys and
-/// values have the same head_dim, a multiple of 16 up to 256, and blocks have 16 tokens or more. It follows from types
-/// and shapes alone, never from what happens to be compiled.
+/// values have the same head_dim, a multiple of 16 up to 256, blocks have 16 tokens or more, and the rows of a tile lie
+/// close enough for offsets of 32 bits within it (slots under 128 MiB and chunks under 64 MiB apart). It follows from
+/// types and shapes alone, never from what happens to be compiled.
 template <class KeyQuantizer, class ValueQuantizer>
 compute_path attention_path(const cache_view<KeyQuantizer, ValueQuantizer>& view) noexcept {
   if constexpr (has_tensor_path_v<KeyQuantizer, ValueQuantizer>) {
-    if (view.key_dim == view.value_dim && view.key_dim % 16 == 0 && view.key_dim <= 256 && view.block_size() >= 16) {
+    // 15 slots and 31 chunks stay below 4 GiB together.
+    const auto near = [](const plane_view& plane) {
+      return plane.slot_stride < std::int64_t{1} << 27 && plane.chunk_stride < std::int64_t{1} << 26;
+    };
+    if (view.key_dim == view.value_dim && view.key_dim % 16 == 0 && view.key_dim <= 256 && view.block_size() >= 16 &&
+        near(view.keys) && near(view.values)) {
       return compute_path::tensor_cores;
     }
   }

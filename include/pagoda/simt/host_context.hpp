@@ -48,6 +48,7 @@
 #include <pagoda/simt/detail/random.hpp>
 #include <pagoda/simt/detail/shared_array.hpp>
 #include <pagoda/simt/execution_context.hpp>
+#include <pagoda/simt/kernel_name.hpp>
 
 namespace pagoda::simt {
 
@@ -301,27 +302,6 @@ class host_context {
 
 static_assert(execution_context<host_context>);
 
-namespace detail {
-
-template <class T>
-constexpr const char* text_with_type() {
-  return __PRETTY_FUNCTION__;
-}
-
-/// A kernel's own name, else that of its type.
-template <class K>
-constexpr std::string_view kernel_name() {
-  if constexpr (requires { std::string_view(K::name); }) {
-    return K::name;
-  } else {
-    const std::string_view text = text_with_type<K>();
-    const std::size_t begin = text.find("T = ") + 4;
-    return text.substr(begin, text.rfind(']') - begin);
-  }
-}
-
-}  // namespace detail
-
 /// Runs the blocks of a grid, one after another. Keeps stacks and shared memory from one launch to the next.
 /// Requires: one OS thread at a time. Machines on different OS threads do not know of each other.
 class host_machine {
@@ -337,7 +317,7 @@ class host_machine {
   /// accepts; logic_error inside a kernel of the same machine. The machine can be used again after any of them.
   template <kernel K>
   void launch(index3 grid, const typename K::arguments& args, int shared_bytes = K::shared_bytes) {
-    launch(detail::kernel_name<K>(), grid, static_cast<int>(K::threads), shared_bytes,
+    launch(kernel_name<K>(), grid, static_cast<int>(K::threads), shared_bytes,
            [&](host_context& ctx) { K::run(ctx, args); });
   }
 
