@@ -14,14 +14,25 @@ set(order
 
   # Bytes: how a row is coded, where it lies, who holds it.
   detail/vector.hpp
+  detail/vector_math.hpp
+  detail/vector_int16.hpp
+  detail/store_codes.hpp
   detail/half2.hpp
+  detail/hadamard.hpp
+  detail/static_name.hpp
   detail/scratch.hpp
   quantizer.hpp
+  detail/row_loops.hpp
   quantizer/row_codec.hpp
   quantizer/identity.hpp
   quantizer/int8_per_token.hpp
   quantizer/int4_per_token.hpp
   quantizer/fp8_e4m3.hpp
+  quantizer/fp8_e5m2.hpp
+  quantizer/int8_grouped.hpp
+  quantizer/int4_grouped.hpp
+  quantizer/hadamard.hpp
+  quantizer/built_in.hpp
   layout.hpp
   layout/heads_tokens_dim.hpp
   layout/tokens_heads_dim.hpp
@@ -58,7 +69,12 @@ set(order
   host/thread_pool.hpp
   host/append.hpp
   host/tile_kernels.hpp
+  host/int16_kernels.hpp
+  host/panel_kernels.hpp
+  host/softmax_tile.hpp
+  host/tile_plane.hpp
   host/tile_gather.hpp
+  host/item_rows.hpp
   host/attention_job.hpp
   host/attention.hpp
   host/execute.hpp
@@ -89,6 +105,7 @@ set(order
   kernels/row_encoder.hpp
   kernels/row_statistics.hpp
   kernels/append.hpp
+  kernels/rotate_rows.hpp
   kernels/copy.hpp
   kernels/score.hpp
   kernels/lane_teams.hpp
@@ -115,6 +132,7 @@ set(order
   cuda/attention.hpp
   cuda/append.hpp
   cuda/execute.hpp
+  cuda/launch_rotation.hpp
   cuda/launch_plan.hpp
   cuda/launch_attention.hpp
   cuda/launch_append.hpp

@@ -43,6 +43,9 @@ class block_storage {
   static constexpr std::int32_t elements_of_key = value_policy::elements_of_key;
   static_assert(require_quantizer<KeyQuantizer>() && require_quantizer<typename value_policy::quantizer>());
   static_assert(require_layout<Layout>() && require_memory<Memory>());
+  static_assert(elements_of_key == 0 || !is_rotated_v<KeyQuantizer>,
+                "pagoda: values_in_keys<N> takes the values from the front of a key row, but hadamard keys are rotated: "
+                "use the quantizer inside");
 
  public:
   using key_quantizer = KeyQuantizer;

@@ -134,6 +134,13 @@ PAGODA_HOST_DEVICE constexpr half narrow_half(float value) {
   return half{static_cast<std::uint16_t>(((bits >> 16) & 0x8000u) | (code < 0x7c00u ? code : 0x7c00u))};
 }
 
+/// The same, but a finite value becomes a finite half: the nearest one. Infinities and NaN stay what they are.
+PAGODA_HOST_DEVICE constexpr half narrow_finite_half(float value) {
+  const bool is_finite = value - value == 0;
+  if (is_finite) value = value < -65504.0f ? -65504.0f : value > 65504.0f ? 65504.0f : value;
+  return narrow_half(value);
+}
+
 PAGODA_HOST_DEVICE constexpr bfloat16 narrow_bfloat16(float value) {
 #ifdef __CUDA_ARCH__
   if (!__builtin_is_constant_evaluated()) {

@@ -16,6 +16,13 @@ struct identity;
 struct int8_per_token;
 struct int4_per_token;
 struct fp8_e4m3;
+struct fp8_e5m2;
+template <int Group = 32>
+struct int8_grouped;
+template <int Group = 32>
+struct int4_grouped;
+template <class Quantizer>
+struct hadamard;
 
 struct heads_tokens_dim;
 struct tokens_heads_dim;

@@ -11,5 +11,9 @@
 #include <pagoda/layout/tokens_heads_dim.hpp>
 #include <pagoda/memory/borrowed.hpp>
 #include <pagoda/quantizer/fp8_e4m3.hpp>
+#include <pagoda/quantizer/fp8_e5m2.hpp>
+#include <pagoda/quantizer/hadamard.hpp>
+#include <pagoda/quantizer/int4_grouped.hpp>
 #include <pagoda/quantizer/int4_per_token.hpp>
+#include <pagoda/quantizer/int8_grouped.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>

@@ -18,8 +18,12 @@
 // clang-format on
 /// A row is one head vector of one token; it is coded alone, when it is written, and never again. Kernels call the
 /// members too: mark them PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest
-/// error of any finite element, which conformance tests check. `load_float<W>(bytes, vector)` turns W packed codes into
-/// codewords at once: the wide host path, W = 8. The last, all together, are the tensor-core path of the device:
+/// error of any finite element, which conformance tests check; one that depends on the row's length is
+/// `error_bound(row_stats, std::int64_t dim)`. `load_float<W>(bytes, vector)` turns W packed codes into
+/// codewords at once: the wide host path, W = 8, and 16 where that is a register. `store_float<W>(vector, scale, bytes)`
+/// is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in loops of 16
+/// that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core path of the
+/// device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply
@@ -39,6 +43,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <pagoda/detail/hadamard.hpp>
 #include <pagoda/detail/vector.hpp>
 #include <pagoda/dtype.hpp>
 #include <pagoda/shape.hpp>
@@ -171,9 +176,61 @@ concept half2_like = has_half2_exponent<Q> || requires {
   &Q::unpack_half2;
 };
 
-/// Whether kernels feed Q's codes to the tensor cores. Otherwise they unpack them one by one: right, but slower.
+/// Whether kernels feed Q's codes to the tensor cores: it has the hooks and at most one scale a row. Otherwise they
+/// unpack them one by one: right, but slower.
 template <class Q>
-inline constexpr bool is_tensor_core_v = has_half2_hooks<Q>;
+inline constexpr bool is_tensor_core_v = [] {
+  if constexpr (has_half2_hooks<Q>) {
+    return Q::group == 0;
+  } else {
+    return false;
+  }
+}();
+
+/// Whether rows are rotated before Q codes them, as hadamard<Q> does: codes are then those of the rotated row. Host
+/// attention, append and row_codec see to it; so do the launchers of CUDA.
+template <class Q>
+inline constexpr bool is_rotated_v = requires {
+  requires Q::rotates;
+};
+
+namespace detail {
+
+template <class Q>
+struct unrotated {
+  using type = Q;
+};
+template <class Q>
+requires is_rotated_v<Q>
+struct unrotated<Q> {
+  using type = typename Q::unrotated_type;
+};
+
+}  // namespace detail
+
+/// The quantizer that codes the rotated rows of a hadamard<Q>: Q. Any other quantizer is its own.
+template <class Q>
+using unrotated_t = typename detail::unrotated<Q>::type;
+
+/// Whether Q promises an error, in either form.
+template <class Q>
+concept has_error_bound = requires(row_stats stats) {
+  { Q::error_bound(stats) } -> std::convertible_to<float>;
+}
+|| requires(row_stats stats, std::int64_t dim) {
+  { Q::error_bound(stats, dim) } -> std::convertible_to<float>;
+};
+
+/// The largest error that Q promises for the elements of a row of `dim`, or of one group of it. The statistics are the
+/// row's as it was given, all of it if Q rotates, else the group's.
+template <has_error_bound Q>
+float error_bound_of(row_stats stats, [[maybe_unused]] std::int64_t dim) noexcept {
+  if constexpr (requires { Q::error_bound(stats, dim); }) {
+    return Q::error_bound(stats, dim);
+  } else {
+    return Q::error_bound(stats);
+  }
+}
 
 /// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
 /// static_assert(quantizer<Q>).
@@ -198,6 +255,13 @@ consteval bool require_quantizer() {
 template <class Q>
 concept has_load_float = requires(const std::byte* codes, vec<float, 8>& values) {
   Q::template load_float<8>(codes, values);
+};
+
+/// The optional integer host path: codewords are whole numbers, no larger than a byte holds.
+template <class Q>
+concept has_load_int16 = has_codeword_limit<Q> && Q::codeword_limit <= 256 &&
+                         requires(const std::byte* codes, vec<std::int16_t, 16>& values) {
+  Q::template load_int16<16>(codes, values);
 };
 
 /// Whether attention reads Q's codes straight into vector registers. Otherwise they are unpacked one by one, once for
@@ -267,6 +331,14 @@ constexpr void check_row([[maybe_unused]] std::string_view what, [[maybe_unused]
     if (dim % Q::group != 0) {
       detail::fail(what, " is ", dim, ", but quantizer ", std::string_view(Q::name), " scales groups of ", Q::group,
                    " lanes: use a multiple of ", Q::group, " or a quantizer with one scale a row");
+    }
+  }
+  if constexpr (is_rotated_v<Q>) {
+    if (!detail::can_rotate(dim)) {
+      detail::fail(what, " is ", dim, ", but quantizer ", std::string_view(Q::name),
+                   " rotates rows of 1, 3, 5, 7 or 9 ",
+                   "times a power of two, from 8 to 576: pad the heads to such a length or use quantizer ",
+                   std::string_view(unrotated_t<Q>::name));
     }
   }
 }

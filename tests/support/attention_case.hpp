@@ -95,11 +95,15 @@ inline attention_error compare(const attention_result& got, const reference_resu
   return worst;
 }
 
-/// The bound of host/attention.hpp; twice that where a row's offset is subtracted from what its codes add up to.
+/// The bounds of host/attention.hpp.
 inline constexpr double attention_bound = 2e-5;
 template <class Quantizer>
-inline constexpr double bound_of =
-    std::is_same_v<Quantizer, user_int4> || std::is_same_v<Quantizer, int4> ? 2 * attention_bound : attention_bound;
+inline constexpr double bound_of = [] {
+  if constexpr (pagoda::has_load_int16<Quantizer> && Quantizer::group == 0) return Quantizer::bits == 4 ? 1e-3 : 2e-4;
+  // A row's offset is subtracted from what its codes add up to.
+  if constexpr (std::is_same_v<Quantizer, user_int4>) return 2 * attention_bound;
+  return attention_bound;
+}();
 
 template <class KeyQuantizer, class ValuePolicy = KeyQuantizer, class Layout = pagoda::heads_tokens_dim>
 class attention_case {

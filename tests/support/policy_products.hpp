@@ -13,8 +13,12 @@
 #include <pagoda/layout/heads_tokens_dim.hpp>
 #include <pagoda/layout/tokens_heads_dim.hpp>
 #include <pagoda/quantizer/fp8_e4m3.hpp>
+#include <pagoda/quantizer/fp8_e5m2.hpp>
+#include <pagoda/quantizer/hadamard.hpp>
 #include <pagoda/quantizer/identity.hpp>
+#include <pagoda/quantizer/int4_grouped.hpp>
 #include <pagoda/quantizer/int4_per_token.hpp>
+#include <pagoda/quantizer/int8_grouped.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>
 
 namespace pagoda_test {
@@ -25,6 +29,17 @@ using bf16 = pagoda::identity<pagoda::bfloat16>;
 using int8 = pagoda::int8_per_token;
 using int4 = pagoda::int4_per_token;
 using fp8 = pagoda::fp8_e4m3;
+using e5m2 = pagoda::fp8_e5m2;
+using int8g32 = pagoda::int8_grouped<32>;
+using int4g32 = pagoda::int4_grouped<32>;
+template <class Q>
+using rotated = pagoda::hadamard<Q>;
+
+/// Every quantizer of the library that does not rotate, and those that are usually rotated.
+using plain_quantizers = std::tuple<f32, f16, bf16, fp8, e5m2, int8, int4, int8g32, int4g32>;
+using rotated_quantizers = std::tuple<rotated<int8>, rotated<int4>, rotated<int8g32>, rotated<int4g32>, rotated<fp8>,
+                                      rotated<e5m2>, rotated<f16>>;
+using built_in_quantizers = decltype(std::tuple_cat(plain_quantizers{}, rotated_quantizers{}));
 
 /// The code of the nearest of the levels low to high; NaN gives low.
 inline std::int32_t nearest_level(float level, float low, float high) {

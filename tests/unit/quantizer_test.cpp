@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,12 +12,16 @@
 #include <pagoda/conformance/quantizer.hpp>
 #include <pagoda/quantizer/row_codec.hpp>
 
+#include "coded_rows.hpp"
 #include "policy_products.hpp"
 
 namespace {
 
 using pagoda::row_codec;
 using pagoda::row_stats;
+using pagoda_test::coded;
+using pagoda_test::finite_rows;
+using pagoda_test::named_row;
 
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -27,52 +30,6 @@ constexpr float denormal = std::numeric_limits<float>::denorm_min();
 #define EVERY_QUANTIZER                                                                                          \
   pagoda_test::f32, pagoda_test::f16, pagoda_test::bf16, pagoda_test::int8, pagoda_test::int4, pagoda_test::fp8, \
       pagoda_test::user_int8, pagoda_test::user_int4, pagoda_test::user_int8_grouped
-
-template <class Q>
-std::vector<float> coded(const std::vector<float>& row) {
-  const auto dim = static_cast<std::int64_t>(row.size());
-  // Guards behind both arrays: exactly the promised bytes are written.
-  std::vector<std::byte> codes(static_cast<std::size_t>(pagoda::code_bytes<Q>(dim)) + 4, std::byte{0xa5});
-  std::vector<std::byte> scales(static_cast<std::size_t>(pagoda::row_scale_bytes<Q>(dim)) + 4, std::byte{0xa5});
-  row_codec<Q>::encode(row.data(), dim, codes.data(), scales.data());
-  for (std::size_t i = 1; i <= 4; ++i) {
-    CHECK(codes[codes.size() - i] == std::byte{0xa5});
-    CHECK(scales[scales.size() - i] == std::byte{0xa5});
-  }
-  std::vector<float> result(row.size());
-  row_codec<Q>::decode(codes.data(), scales.data(), dim, result.data());
-  return result;
-}
-
-struct named_row {
-  std::string name;
-  std::vector<float> values;
-};
-
-std::vector<named_row> finite_rows(std::size_t dim) {
-  std::mt19937 random(11);
-  std::normal_distribution<float> normal;
-  std::cauchy_distribution<float> cauchy;
-  std::vector<named_row> rows;
-  const auto add = [&](const char* name, auto&& value) {
-    std::vector<float> row(dim);
-    for (std::size_t i = 0; i < dim; ++i) row[i] = value(i);
-    rows.push_back({name, row});
-  };
-  for (int repeat = 0; repeat < 20; ++repeat) {
-    add("Gaussian", [&](std::size_t) { return normal(random); });
-    add("heavy-tailed", [&](std::size_t) { return std::fmin(std::fmax(cauchy(random), -30000.0f), 30000.0f); });
-    add("one outlier", [&](std::size_t i) { return i == dim / 2 ? -500.0f : normal(random); });
-    add("offset", [&](std::size_t) { return 40.0f + normal(random); });
-    add("small", [&](std::size_t) { return 1e-6f * normal(random); });
-    add("denormal", [&](std::size_t) { return denormal * static_cast<float>(static_cast<int>(random() % 999) - 499); });
-    add("denormal scale", [&](std::size_t) { return 1e-37f * normal(random); });
-  }
-  for (const float constant : {0.0f, -0.0f, 1.0f, -3.75f, denormal, 1e-38f, 60000.0f}) {
-    add("constant", [&](std::size_t) { return constant; });
-  }
-  return rows;
-}
 
 /// The promise of Q, or half a step of user_int8, which makes none.
 template <class Q>

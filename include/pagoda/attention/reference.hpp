@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <pagoda/attention/options.hpp>
+#include <pagoda/detail/hadamard.hpp>
 #include <pagoda/dtype.hpp>
 #include <pagoda/quantizer/row_codec.hpp>
 
@@ -33,6 +34,7 @@ void reference_row(const plane_view& plane, const plane_view& scales, block_id b
         double{scale_of(scale)} * double{Quantizer::codeword(codec::load_code(codes.data(), d))} +
         double{offset_of(scale)};
   }
+  if constexpr (is_rotated_v<Quantizer>) rotate_back(row.data(), dim);
 }
 
 }  // namespace detail

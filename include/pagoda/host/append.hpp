@@ -36,51 +36,98 @@ struct identity_element<identity<T>> {
   using type = T;
 };
 
-/// Codes one row into contiguous bytes.
+/// Writes rows of T into their places in blocks, coded by Quantizer; finish() writes the last of them.
+///
+/// A row waits until the scales of the next have been found: dividing by a scale and finding one then run at once in an
+/// out-of-order core, and the destination has been on its way from memory meanwhile.
 template <class Quantizer, class T>
-void encode_row(const T* row, std::int64_t dim, std::byte* codes, std::byte* scales) noexcept {
-  using stored = typename identity_element<Quantizer>::type;
-  if constexpr (std::is_same_v<T, stored>) {
-    std::memcpy(codes, row, static_cast<std::size_t>(code_bytes<Quantizer>(dim)));
-  } else {
-    alignas(64) float values[max_dim];
-    std::int64_t d = 0;
-    do {  // at least once, so that `values` is seen to be written
-      vec<float, 8> lanes;
-      load_float<8>(row + d, lanes);
-      if constexpr (std::is_void_v<stored>) {
-        store_float<8>(lanes, values + d);
-      } else {
-        store_float<8>(lanes, reinterpret_cast<stored*>(codes) + d);
-      }
-    } while ((d += 8) < dim);
-    if constexpr (std::is_void_v<stored>) row_codec<Quantizer>::encode(values, dim, codes, scales);
-  }
-}
+class row_writer {
+ public:
+  row_writer(const plane_view& plane, const plane_view& scales, std::int64_t dim) noexcept
+      : plane_(plane), scales_(scales), dim_(dim), is_contiguous_(plane.chunk_stride == 16) {}
 
-/// Codes one row into its place in a block, chunk by chunk where the layout spreads it.
-template <class Quantizer, class T>
-void store_row(const T* row, std::int64_t dim, const plane_view& plane, const plane_view& scales, block_id block,
-               std::int64_t head, std::int64_t slot) noexcept {
-  std::byte* to = plane.row(block, head, slot);
-  std::byte* scale = has_scale_v<typename Quantizer::scale_type> ? scales.row(block, head, slot) : nullptr;
-  if (plane.chunk_stride == 16) {
-    encode_row<Quantizer>(row, dim, to, scale);
-    return;
+  void write(const T* row, block_id block, std::int64_t head, std::int64_t slot) noexcept {
+    std::byte* to = plane_.row(block, head, slot);
+    if constexpr (is_identity) {
+      if (is_contiguous_) {
+        convert(row, reinterpret_cast<stored*>(to));
+      } else {
+        convert(row, reinterpret_cast<stored*>(codes_));
+        spread(to);
+      }
+    } else {
+      for (std::int64_t at = 0; at < code_bytes<Quantizer>(dim_); at += 64) {
+        __builtin_prefetch(to + at / 16 * plane_.chunk_stride, 1);
+      }
+      pending& mine = rows_[next_];
+      mine.codes = to;
+      mine.scales = has_scale_v<typename Quantizer::scale_type> ? scales_.row(block, head, slot) : nullptr;
+      row_codec<Quantizer>::fit(row, dim_, mine.values, mine.scales);
+      finish();
+      next_ = 1 - next_;
+      has_pending_ = true;
+    }
   }
-  alignas(64) std::byte codes[max_dim * 4];
-  encode_row<Quantizer>(row, dim, codes, scale);
-  const std::int64_t bytes = code_bytes<Quantizer>(dim);
-  for (std::int64_t begin = 0; begin < bytes; begin += 16) {
-    std::memcpy(to + begin / 16 * plane.chunk_stride, codes + begin,
-                static_cast<std::size_t>(std::min<std::int64_t>(16, bytes - begin)));
+
+  void finish() noexcept {
+    if constexpr (!is_identity) {
+      if (!has_pending_) return;
+      has_pending_ = false;
+      const pending& row = rows_[1 - next_];
+      std::byte* to = is_contiguous_ ? row.codes : codes_;
+      row_codec<Quantizer>::encode_fitted(row.values, dim_, row.scales, to);
+      if (!is_contiguous_) spread(row.codes);
+    }
   }
-}
+
+ private:
+  using stored = typename identity_element<Quantizer>::type;
+  static constexpr bool is_identity = !std::is_void_v<stored>;
+
+  struct pending {
+    std::byte* codes;
+    std::byte* scales;
+    alignas(64) float values[max_dim];
+  };
+
+  template <class To>
+  void convert(const T* row, To* to) const noexcept {
+    if constexpr (std::is_same_v<T, To>) {
+      std::memcpy(to, row, static_cast<std::size_t>(dim_) * sizeof(T));
+    } else {
+      for (std::int64_t d = 0; d < dim_; d += 8) {
+        vec<float, 8> lanes;
+        load_float<8>(row + d, lanes);
+        store_float<8>(lanes, to + d);
+      }
+    }
+  }
+
+  /// Copies codes_ to a row that a layout spreads, chunk by chunk.
+  void spread(std::byte* to) const noexcept {
+    const std::int64_t bytes = code_bytes<Quantizer>(dim_);
+    for (std::int64_t begin = 0; begin < bytes; begin += 16) {
+      std::memcpy(to + begin / 16 * plane_.chunk_stride, codes_ + begin,
+                  static_cast<std::size_t>(std::min<std::int64_t>(16, bytes - begin)));
+    }
+  }
+
+  plane_view plane_;
+  plane_view scales_;
+  std::int64_t dim_;
+  bool is_contiguous_;
+  bool has_pending_ = false;
+  int next_ = 0;  // where the next row goes; the other one is pending
+  pending rows_[2];
+  alignas(64) std::byte codes_[max_dim * 4];
+};
 
 /// Writes tokens token_begin to token_end - 1 of the step, all heads. No values where they lie in the keys.
 template <class KeyQuantizer, class ValueQuantizer, class K, class V>
 void append_tokens(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys,
                    const rows_view<V>* values, std::int64_t token_begin, std::int64_t token_end) noexcept {
+  row_writer<KeyQuantizer, std::remove_const_t<K>> key_rows(view.keys, view.key_scales, view.key_dim);
+  row_writer<ValueQuantizer, std::remove_const_t<V>> value_rows(view.values, view.value_scales, view.value_dim);
   const batch_view& batch = view.batch;
   const std::int32_t* offsets = batch.token_offsets;
   auto i =
@@ -93,12 +140,14 @@ void append_tokens(const cache_view<KeyQuantizer, ValueQuantizer>& view, const r
     const block_id block = batch.block(i, position >> view.block_shift);
     const std::int64_t slot = position & (view.block_size() - 1);
     for (std::int64_t head = 0; head < view.kv_heads; ++head) {
-      store_row<KeyQuantizer>(keys.row(token, head), view.key_dim, view.keys, view.key_scales, block, head, slot);
-      if (values == nullptr) continue;
-      store_row<ValueQuantizer>(values->row(token, head), view.value_dim, view.values, view.value_scales, block, head,
-                                slot);
+      key_rows.write(keys.row(token, head), block, head, slot);
+    }
+    for (std::int64_t head = 0; values != nullptr && head < view.kv_heads; ++head) {
+      value_rows.write(values->row(token, head), block, head, slot);
     }
   }
+  key_rows.finish();
+  value_rows.finish();
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <pagoda/detail/half2.hpp>
+#include <pagoda/detail/store_codes.hpp>
 #include <pagoda/quantizer.hpp>
 
 namespace pagoda {
@@ -46,6 +47,11 @@ struct fp8_e4m3 {
   template <int W>
   PAGODA_ALWAYS_INLINE static void load_float(const std::byte* codes, vec<float, W>& values) {
     detail::load_float8_e4m3<W>(codes, values);
+  }
+
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void store_float(const vec<float, W>& values, const scale_type& scale, std::byte* codes) {
+    detail::store_float8<W, 3, 7>(values, scale.scale, 448.0f, codes);
   }
 
   using half2_type = half;

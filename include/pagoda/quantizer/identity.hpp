@@ -79,6 +79,11 @@ struct identity : detail::identity_half2_hooks<T> {
   PAGODA_ALWAYS_INLINE static void load_float(const std::byte* codes, vec<float, W>& values) {
     detail::load_float<W>(reinterpret_cast<const T*>(codes), values);
   }
+
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void store_float(const vec<float, W>& values, const scale_type&, std::byte* codes) {
+    detail::store_float<W>(values, reinterpret_cast<T*>(codes));
+  }
 };
 
 static_assert(quantizer<identity<float>> && quantizer<identity<half>> && quantizer<identity<bfloat16>>);

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include <pagoda/detail/half2.hpp>
+#include <pagoda/detail/store_codes.hpp>
+#include <pagoda/detail/vector_int16.hpp>
 #include <pagoda/quantizer.hpp>
 
 namespace pagoda {
@@ -29,9 +31,9 @@ struct int4_per_token {
   static constexpr int group = 0;
 
   PAGODA_HOST_DEVICE static constexpr scale_type fit(row_stats stats) noexcept {
-    const half offset = nearest_finite(stats.min);
+    const half offset = detail::narrow_finite_half(stats.min);
     const float range = stats.max - to_float(offset);
-    return {nearest_finite(range < 0 ? 0.0f : range / 15.0f), offset};
+    return {detail::narrow_finite_half(range < 0 ? 0.0f : range / 15.0f), offset};
   }
 
   PAGODA_HOST_DEVICE static constexpr std::uint32_t encode(float value, scale_type scale) noexcept {
@@ -60,6 +62,16 @@ struct int4_per_token {
     detail::load_uint4<W>(codes, values);
   }
 
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void store_float(const vec<float, W>& values, const scale_type& scale, std::byte* codes) {
+    detail::store_uint4<W>(values, scale_of(scale), offset_of(scale), codes);
+  }
+
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void load_int16(const std::byte* codes, vec<std::int16_t, W>& values) {
+    detail::load_uint4<W>(codes, values);
+  }
+
   using half2_type = half;
   static constexpr int half2_pairs = 4;
   static constexpr float codeword_limit = 15;
@@ -74,14 +86,6 @@ struct int4_per_token {
     pairs[1] = detail::half2_sub(detail::and_or(word, 0x00f000f0u, magic), magic);
     pairs[2] = detail::half2_sub(detail::and_or(upper, 0x000f000fu, magic), magic);
     pairs[3] = detail::half2_sub(detail::and_or(upper, 0x00f000f0u, magic), magic);
-  }
-
- private:
-  /// Infinities and NaN stay what they are.
-  PAGODA_HOST_DEVICE static constexpr half nearest_finite(float value) noexcept {
-    const bool is_finite = value - value == 0;
-    if (is_finite) value = value < -65504.0f ? -65504.0f : value > 65504.0f ? 65504.0f : value;
-    return from_float<half>(value);
   }
 };
 

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include <pagoda/detail/half2.hpp>
+#include <pagoda/detail/store_codes.hpp>
+#include <pagoda/detail/vector_int16.hpp>
 #include <pagoda/quantizer.hpp>
 
 namespace pagoda {
@@ -50,6 +52,16 @@ struct int8_per_token {
 
   template <int W>
   PAGODA_ALWAYS_INLINE static void load_float(const std::byte* codes, vec<float, W>& values) {
+    detail::load_biased_int8<W>(codes, values);
+  }
+
+  template <int W, class Scale>
+  PAGODA_ALWAYS_INLINE static void store_float(const vec<float, W>& values, const Scale& scale, std::byte* codes) {
+    detail::store_biased_int8<W>(values, scale_of(scale), codes);
+  }
+
+  template <int W>
+  PAGODA_ALWAYS_INLINE static void load_int16(const std::byte* codes, vec<std::int16_t, W>& values) {
     detail::load_biased_int8<W>(codes, values);
   }
 

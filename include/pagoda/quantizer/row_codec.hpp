@@ -2,18 +2,20 @@
 /// @file row_codec<Q>: one head vector to packed codes and scales, and back, for any quantizer.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
+#include <pagoda/detail/hadamard.hpp>
+#include <pagoda/detail/row_loops.hpp>
 #include <pagoda/dtype.hpp>
 #include <pagoda/quantizer.hpp>
 
 namespace pagoda {
+inline namespace PAGODA_ISA {
 
-/// Codes and decodes whole rows. Codes are packed in order, little-endian; two 4-bit codes share a byte, the even
+/// Codes and decodes whole rows. A rotating quantizer's codes are those of the rotated row, and so are codewords();
+/// decode() rotates back. Codes are packed in order, little-endian; two 4-bit codes share a byte, the even
 /// element in its low half. Scales follow the groups in order.
 /// Requires:   check_row<Q>(dim) has passed.
 /// Complexity: O(dim) each; no allocation.
@@ -26,32 +28,62 @@ struct row_codec {
 
   /// Writes code_bytes<Q>(dim) bytes at `codes` and row_scale_bytes<Q>(dim) at `scales`.
   static void encode(const float* row, std::int64_t dim, std::byte* codes, std::byte* scales) noexcept {
-    const std::int64_t size = group_size(dim);
-    for (std::int64_t begin = 0; begin < dim; begin += size) {
-      scale_type scale{};
-      if constexpr (has_scale_v<scale_type>) {
-        scale = Q::fit(stats(row + begin, size));
-        std::memcpy(scales + begin / size * scale_bytes_v<scale_type>, &scale, sizeof(scale));
-      }
-      encode_group(row + begin, size, scale, codes + code_bytes<Q>(begin));
+    if constexpr (is_rotated_v<Q>) {
+      alignas(64) float rotated[576];
+      fit(row, dim, rotated, scales);
+      encode_fitted(rotated, dim, scales, codes);
+    } else {
+      fit(row, dim, nullptr, scales);
+      encode_fitted(row, dim, scales, codes);
     }
   }
 
-  /// Writes dim values: scale * codeword + offset.
+  /// The first half of encode, from float, half or bfloat16: copies the row to `values`, rotated if Q rotates, and
+  /// writes its scales. Without `values` there is no copy. Requires: `values` if Q rotates.
+  template <class T>
+  static void fit(const T* row, std::int64_t dim, float* values, std::byte* scales) noexcept {
+    if constexpr (is_rotated_v<Q>) {
+      detail::widen(row, dim, values);
+      detail::rotate(values, dim);
+      row_codec<unrotated_t<Q>>::fit(values, dim, nullptr, scales);
+    } else if constexpr (has_scale_v<scale_type>) {
+      const std::int64_t size = group_size(dim);
+      for (std::int64_t begin = 0; begin < dim; begin += size) {
+        const row_stats found = detail::find_stats(row + begin, size, values == nullptr ? nullptr : values + begin);
+        const scale_type scale = Q::fit(found);
+        std::memcpy(scales + begin / size * scale_bytes_v<scale_type>, &scale, sizeof(scale));
+      }
+    } else if (values != nullptr) {
+      detail::widen(row, dim, values);
+    }
+  }
+
+  /// The second half: writes the codes of a row, given what fit has made of it.
+  static void encode_fitted(const float* values, std::int64_t dim, const std::byte* scales, std::byte* codes) noexcept {
+    const std::int64_t size = group_size(dim);
+    for (std::int64_t begin = 0; begin < dim; begin += size) {
+      encode_group(values + begin, size, load_scale(scales, begin / size), codes + code_bytes<Q>(begin));
+    }
+  }
+
+  /// Writes dim values: scale * codeword + offset, rotated back if Q rotates.
   static void decode(const std::byte* codes, const std::byte* scales, std::int64_t dim, float* row) noexcept {
     const std::int64_t size = group_size(dim);
     codewords(codes, dim, row);
     if constexpr (has_scale_v<scale_type>) {
       for (std::int64_t begin = 0; begin < dim; begin += size) {
         const scale_type scale = load_scale(scales, begin / size);
-        for (std::int64_t i = begin; i < begin + size; ++i) row[i] = scale_of(scale) * row[i] + offset_of(scale);
+        const float factor = scale_of(scale);
+        const float offset = offset_of(scale);
+        for (std::int64_t i = begin; i < begin + size; ++i) row[i] = factor * row[i] + offset;
       }
     }
+    if constexpr (is_rotated_v<Q>) detail::rotate_back(row, dim);
   }
 
   /// Writes dim codewords, with no scale applied.
   static void codewords(const std::byte* codes, std::int64_t dim, float* row) noexcept {
-    for (std::int64_t i = 0; i < dim; ++i) row[i] = Q::codeword(load_code(codes, i));
+    detail::decode_loop<Q>(codes, dim, row);
   }
 
   static scale_type load_scale(const std::byte* scales, std::int64_t index) noexcept {
@@ -72,55 +104,18 @@ struct row_codec {
     }
   }
 
-  /// The smallest and largest element; both NaN if any is. The loop keeps 16 lanes apart so that it vectorises.
+  /// The smallest and largest element; both NaN if any is.
   static row_stats stats(const float* row, std::int64_t size) noexcept {
-    constexpr std::int64_t lanes = 16;
-    std::array<float, lanes> low;
-    std::array<float, lanes> high;
-    low.fill(row[0]);
-    high.fill(row[0]);
-    float poison = 0;  // becomes NaN with the first NaN, whatever the comparisons make of it
-    std::array<float, lanes> zero{};
-    const std::int64_t full = size / lanes * lanes;
-    for (std::int64_t i = 0; i < full; i += lanes) {
-      for (std::int64_t j = 0; j < lanes; ++j) {
-        const auto lane = static_cast<std::size_t>(j);
-        const float x = row[i + j];
-        low[lane] = x < low[lane] ? x : low[lane];
-        high[lane] = x > high[lane] ? x : high[lane];
-        zero[lane] = x == x ? zero[lane] : x;
-      }
-    }
-    for (std::int64_t i = full; i < size; ++i) {
-      low[0] = row[i] < low[0] ? row[i] : low[0];
-      high[0] = row[i] > high[0] ? row[i] : high[0];
-      poison = row[i] == row[i] ? poison : row[i];
-    }
-    row_stats result{low[0], high[0]};
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      result.min = low[lane] < result.min ? low[lane] : result.min;
-      result.max = high[lane] > result.max ? high[lane] : result.max;
-      poison = zero[lane] == zero[lane] ? poison : zero[lane];
-    }
-    return poison == poison ? result : row_stats{poison, poison};
+    return detail::find_stats(row, size, nullptr);
   }
 
  private:
-  using code_type =
-      std::conditional_t<Q::bits == 32, std::uint32_t, std::conditional_t<Q::bits == 16, std::uint16_t, std::uint8_t>>;
+  using code_type = detail::code_of<Q>;
 
   static void encode_group(const float* row, std::int64_t size, scale_type scale, std::byte* codes) noexcept {
-    if constexpr (Q::bits == 4) {
-      for (std::int64_t i = 0; i < size; i += 2) {
-        codes[i / 2] = static_cast<std::byte>(pack_int4(Q::encode(row[i], scale), Q::encode(row[i + 1], scale)));
-      }
-    } else {
-      for (std::int64_t i = 0; i < size; ++i) {
-        const auto code = static_cast<code_type>(Q::encode(row[i], scale));
-        std::memcpy(codes + i * static_cast<std::int64_t>(sizeof(code)), &code, sizeof(code));
-      }
-    }
+    detail::encode_loop<Q>(row, size, scale, codes);
   }
 };
 
+}  // namespace PAGODA_ISA
 }  // namespace pagoda
