@@ -137,6 +137,9 @@ class device_case {
   template <class Adjust>
   pagoda::cuda::step_limits adjusted(Adjust& adjust) const {
     pagoda::cuda::step_limits limits = limits_of(host.view.batch, host.heads(), host.view.value_dim);
+    if (pagoda::is_rotated_v<KeyQuantizer>) limits.rotated_head_dim = host.view.key_dim;
+    if (pagoda::is_rotated_v<ValueQuantizer>)
+      limits.rotated_head_dim = std::max(limits.rotated_head_dim, host.view.value_dim);
     adjust(limits);
     return limits;
   }

@@ -119,7 +119,8 @@ void check_append(std::int32_t head_dim) {
                                                             .blocks = 40,
                                                             .queries_per_sequence = 100,
                                                             .query_heads = 3,
-                                                            .value_head_dim = head_dim});
+                                                            .value_head_dim = head_dim,
+                                                            .rotated_head_dim = head_dim});
   std::vector<pagoda::sequence> sequences;
   for (int i = 0; i < 3; ++i) sequences.push_back(manager.make_sequence());
   for (int turn = 0; turn < 3; ++turn) {
@@ -225,7 +226,8 @@ void check_growing_steps(std::int32_t head_dim, Each&& each) {
                                                             .blocks = 90,
                                                             .queries_per_sequence = rows,
                                                             .query_heads = 4,
-                                                            .value_head_dim = head_dim});
+                                                            .value_head_dim = head_dim,
+                                                            .rotated_head_dim = head_dim});
   std::vector<float> input;
   for (std::int64_t i = 0; i < rows * 4 * head_dim; ++i) input.push_back(noise(5, 4, i, 0, 0));
   const auto device_input = to_device<Backend>(input);

@@ -43,6 +43,7 @@ TEST_CASE("execute moves the host's bytes") {
   for (const auto order : {pagoda::pool_order::by_layer, pagoda::pool_order::by_block}) {
     pagoda_test::check_execute<host_backend, f16>(order);
     pagoda_test::check_execute<host_backend, int8>(order);
+    pagoda_test::check_execute<host_backend, pagoda_test::rotated<pagoda_test::int4>, pagoda_test::int8g32>(order);
   }
 }
 
@@ -61,6 +62,7 @@ TEST_CASE("steps within the limits launch the same kernels on the same grids") {
   };
   check(std::type_identity<f16>());
   check(std::type_identity<f32>());
+  check(std::type_identity<pagoda_test::rotated<f32>>());
 }
 
 }  // namespace

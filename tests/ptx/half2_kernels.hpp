@@ -6,8 +6,10 @@
 
 #include <pagoda/detail/half2.hpp>
 #include <pagoda/quantizer/fp8_e4m3.hpp>
+#include <pagoda/quantizer/fp8_e5m2.hpp>
 #include <pagoda/quantizer/identity.hpp>
 #include <pagoda/quantizer/int4_per_token.hpp>
+#include <pagoda/quantizer/int8_grouped.hpp>
 #include <pagoda/quantizer/int8_per_token.hpp>
 #include <pagoda/simt/execution_context.hpp>
 
@@ -15,7 +17,7 @@ namespace pagoda_test {
 
 /// Numbers of one thread, as a list that is filled.
 struct number_list {
-  static constexpr int capacity = 48;
+  static constexpr int capacity = 56;
   std::uint32_t* to;
   int count = 0;
 
@@ -70,6 +72,8 @@ PAGODA_HOST_DEVICE inline int list_results(std::uint32_t a, std::uint32_t b, std
   list_quantizer<int8_per_token>(a, b, list);
   list_quantizer<int4_per_token>(a, b, list);
   list_quantizer<fp8_e4m3>(a, b, list);
+  list_quantizer<fp8_e5m2>(a, b, list);
+  list_quantizer<int8_grouped<32>>(a, b, list);
   return list.count;
 }
 

@@ -53,8 +53,8 @@ void check_new_rows(std::string_view name, const rows_view<T>& rows, const devic
 ///             it by an event; no other work writes the same layer at the same time.
 /// Throws:     before anything is launched, invalid_argument for what does not fit: shapes, alignment, the tables'
 ///             limits, the last upload, a device too old. cuda_error if there is no device or the launch fails.
-/// Stream:     enqueues one kernel; never waits and takes no memory, so that it can be captured.
-/// Complexity: O(tokens * kv_heads * dim).
+/// Stream:     enqueues one kernel, and one more for keys or values that are rotated; never waits and takes no memory,
+/// so that it can be captured. Complexity: O(tokens * kv_heads * dim).
 template <class Backend = device_backend, class KeyQuantizer, class ValueQuantizer, floating_element K,
           floating_element V>
 void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_view<K>& keys, const rows_view<V>& values,
@@ -69,6 +69,8 @@ void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_vie
   }
   detail::check_new_rows("keys", keys, work, view.kv_heads, view.key_dim);
   detail::check_new_rows("values", values, work, view.kv_heads, view.value_dim);
+  detail::check_rotation<KeyQuantizer>("append", "head_dim", work, view.kv_heads, view.key_dim);
+  detail::check_rotation<ValueQuantizer>("append", "value head_dim", work, view.kv_heads, view.value_dim);
   if (keys.tokens() != values.tokens()) {
     detail::fail("append: there are rows of ", keys.tokens(), " keys and ", values.tokens(),
                  " values, but each new token has one of both: pass as many");
@@ -89,6 +91,7 @@ void append(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_vie
     detail::fail("append: the view's values have rows of their own: call append(view, keys, values)");
   }
   detail::check_new_rows("keys", keys, work, view.kv_heads, view.key_dim);
+  detail::check_rotation<KeyQuantizer>("append", "head_dim", work, view.kv_heads, view.key_dim);
   if (keys.tokens() == 0) return;
   append_launcher<Backend, KeyQuantizer, ValueQuantizer>::launch(view, kernels::erase(keys), {}, device, stream);
 }

@@ -15,8 +15,8 @@ void attention_launcher<Backend, KeyQuantizer, ValueQuantizer>::launch(
       requires { sizeof(head_dims_of<Backend, KeyQuantizer, ValueQuantizer>); },
       "pagoda: say PAGODA_INSTANTIATE_CUDA_ATTENTION for this pair of quantizers, or in a file that shall "
       "not compile its kernels PAGODA_EXTERN_CUDA_ATTENTION, before the first call");
-  detail::attention_launch<Backend, KeyQuantizer, ValueQuantizer>(arguments, device, stream)
-      .run(head_dims_of<Backend, KeyQuantizer, ValueQuantizer>());
+  detail::launch_attention<Backend>(arguments, device, stream,
+                                    head_dims_of<Backend, KeyQuantizer, ValueQuantizer>());
 }
 
 }  // namespace pagoda::cuda

@@ -24,10 +24,9 @@ enum class compute_path {
 };
 
 /// Whether tensor cores can serve a pair of quantizers at all: both have the half2 hooks and at most one scale a row.
+/// hadamard<Q> goes as Q does.
 template <class KeyQuantizer, class ValueQuantizer>
-inline constexpr bool has_tensor_path_v =
-    has_half2_hooks<KeyQuantizer>&& has_half2_hooks<ValueQuantizer>&& KeyQuantizer::group == 0 &&
-    ValueQuantizer::group == 0;
+inline constexpr bool has_tensor_path_v = is_tensor_core_v<KeyQuantizer>&& is_tensor_core_v<ValueQuantizer>;
 
 /// Which kernels attention() launches for a view: tensor cores if the quantizers can (has_tensor_path_v), keys and
 /// values have the same head_dim, a multiple of 16 up to 256, blocks have 16 tokens or more, and the rows of a tile lie
@@ -133,9 +132,10 @@ inline void check_scratch(const device_work& work, std::int64_t query_heads, std
 /// Throws:     before anything is launched, invalid_argument for what does not fit: shapes, options, alignment, the
 ///             tables' limits, the last upload, a head_dim that was not compiled, a device too old or with too little
 ///             shared memory. cuda_error if there is no device or a launch fails.
-/// Stream:     enqueues one to three kernels; never waits and takes no memory, so that it can be captured. Call it once
-///             before a capture, so that its kernels are loaded. A replay reads the tables of its own time; checks
-///             against the last upload are made at the call only.
+/// Stream:     enqueues one to three kernels, and two that rotate queries and outputs where quantizers rotate; the work
+///             memory of those is the step_tables', one call's at a time; never waits and takes no memory, so that it
+///             can be captured. Call it once before a capture, so that its kernels are loaded. A replay reads the
+///             tables of its own time; checks against the last upload are made at the call only.
 /// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for up to eight
 ///             query rows of a kv head.
 template <class Backend = device_backend, class KeyQuantizer, class ValueQuantizer, floating_element Query,
@@ -153,6 +153,8 @@ void attention(const cache_view<KeyQuantizer, ValueQuantizer>& view, const rows_
   detail::check_span("alibi_slopes", options.alibi_slopes);
   detail::check_span("tree.words", options.tree.words);
   detail::check_scratch(work, queries.heads(), view.value_dim);
+  detail::check_rotation<KeyQuantizer>("attention", "head_dim", work, queries.heads(), view.key_dim);
+  detail::check_rotation<ValueQuantizer>("attention", "value head_dim", work, queries.heads(), view.value_dim);
   detail::check_upload(work, options, how.mask, queries.tokens());
   if (queries.tokens() == 0) return;
   const kernels::attention_arguments<KeyQuantizer, ValueQuantizer> arguments{

@@ -8,6 +8,7 @@
 #include <pagoda/attention/mask.hpp>
 #include <pagoda/batch_view.hpp>
 #include <pagoda/kernels/chunk_plan.hpp>
+#include <pagoda/quantizer.hpp>
 
 namespace pagoda::cuda {
 
@@ -21,6 +22,9 @@ struct step_limits {
   std::int32_t queries_per_sequence = 1;  ///< 1: decode; up to 8: speculation; more: prefill, too
   std::int32_t query_heads = 0;
   std::int32_t value_head_dim = 0;
+  /// The largest head_dim, of keys or values, that a hadamard quantizer codes; 0: there is none. Work memory follows:
+  /// two floats for each element of max(queries, new_tokens) rows of query_heads.
+  std::int32_t rotated_head_dim = 0;
 
   friend constexpr bool operator==(const step_limits&, const step_limits&) = default;
 };
@@ -47,6 +51,8 @@ struct device_work {
   kernels::chunk_plan plan{};  // device memory, and all that follows
   float* partial_output = nullptr;
   float* partial_state = nullptr;
+  float* rotated_inputs = nullptr;   ///< queries or new keys, if limits.rotated_head_dim is set
+  float* rotated_outputs = nullptr;  ///< outputs to be rotated back, or new values
   kernels::table_report* report = nullptr;
   uploaded_step uploaded{};
 };
@@ -64,6 +70,7 @@ inline void check_limits(const step_limits& limits) {
   check_range("step_limits::queries_per_sequence", limits.queries_per_sequence, 1, most);
   check_range("step_limits::query_heads", limits.query_heads, 1, 1 << 20);
   check_range("step_limits::value_head_dim", limits.value_head_dim, 8, 576);
+  check_range("step_limits::rotated_head_dim", limits.rotated_head_dim, 0, 576);
 }
 
 /// Queries of a sequence that have room in a partial result.
@@ -85,6 +92,24 @@ const device_work& work_of(std::string_view call, const batch_view& batch) {
          std::string_view(Backend::name), "\": use one backend for storage, tables and calls");
   }
   return work;
+}
+
+/// There is work memory for rows that Quantizer rotates, if it does. Throws: invalid_argument.
+template <class Quantizer>
+void check_rotation(std::string_view call, std::string_view name, const device_work& work, std::int64_t heads,
+                    std::int64_t dim) {
+  if constexpr (is_rotated_v<Quantizer>) {
+    check_row<Quantizer>(name, dim);
+    if (dim > work.limits.rotated_head_dim) {
+      fail(call, ": quantizer ", std::string_view(Quantizer::name), " rotates rows of ", dim,
+           " elements, but the tables have work memory for ", work.limits.rotated_head_dim,
+           ": raise step_limits::rotated_head_dim to ", dim);
+    }
+    if (heads > work.limits.query_heads) {
+      fail(call, ": rows of ", heads, " heads are to be rotated, but the tables were made for ",
+           work.limits.query_heads, ": raise step_limits::query_heads");
+    }
+  }
 }
 
 /// Rows that a kernel reads or writes 16 bytes at a time.

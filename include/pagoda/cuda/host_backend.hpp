@@ -162,8 +162,8 @@ template <class KeyQuantizer, class ValueQuantizer>
 struct attention_launcher<host_backend, KeyQuantizer, ValueQuantizer> {
   static void launch(const kernels::attention_arguments<KeyQuantizer, ValueQuantizer>& arguments,
                      const device_properties& device, stream_ref stream) {
-    detail::attention_launch<host_backend, KeyQuantizer, ValueQuantizer>(arguments, device, stream)
-        .run(head_dims_of<host_backend, KeyQuantizer, ValueQuantizer>());
+    detail::launch_attention<host_backend>(arguments, device, stream,
+                                           head_dims_of<host_backend, KeyQuantizer, ValueQuantizer>());
   }
 };
 

@@ -99,6 +99,8 @@ class basic_step_tables {
                             detail::array_at<std::int32_t>(memory, arrays.plan_offsets)},
                    .partial_output = detail::array_at<float>(memory, places_.partial_output),
                    .partial_state = detail::array_at<float>(memory, places_.partial_state),
+                   .rotated_inputs = detail::array_at<float>(memory, places_.rotated_inputs),
+                   .rotated_outputs = detail::array_at<float>(memory, places_.rotated_outputs),
                    .report = detail::array_at<kernels::table_report>(memory, places_.report)};
       shapes_[g].sink_blocks = static_cast<std::int32_t>(keep.sink_blocks(config.block_size));
       shapes_[g].block_size = config.block_size;

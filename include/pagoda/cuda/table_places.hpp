@@ -51,6 +51,12 @@ class table_places {
     const std::int64_t rows = checked_multiply(heads, decode_queries(limits), "partial results");
     partial_output = take<float>(checked_multiply(rows, limits.value_head_dim, "partial results"));
     partial_state = take<float>(checked_multiply(rows, 2, "partial results"));
+    if (limits.rotated_head_dim == 0) return;
+    const std::int64_t tokens = limits.queries > limits.new_tokens ? limits.queries : limits.new_tokens;
+    const std::int64_t rotated = checked_multiply(checked_multiply(tokens, limits.query_heads, "rotated rows"),
+                                                  limits.rotated_head_dim, "rotated rows");
+    rotated_inputs = take<float>(rotated);
+    rotated_outputs = take<float>(rotated);
   }
 
   std::int64_t num_sequences = 0;
@@ -61,6 +67,8 @@ class table_places {
   std::int64_t report = 0;
   std::int64_t partial_output = 0;
   std::int64_t partial_state = 0;
+  std::int64_t rotated_inputs = 0;  // [queries or new tokens, query_heads, rotated_head_dim], and the outputs
+  std::int64_t rotated_outputs = 0;
   std::int64_t uploaded_bytes = 0;
   std::int64_t zeroed_bytes = 0;
   std::int64_t bytes = 0;

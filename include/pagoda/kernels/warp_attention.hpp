@@ -326,8 +326,11 @@ class warp_attention {
   }
 
  private:
-  /// Keeps weight * scale out of the subnormal halves. A value row's scale may be up to 65504 / 64 = 1023.
-  static constexpr float weight_unit = std::is_same_v<typename ValueQuantizer::half2_type, bfloat16> ? 1.0f : 64.0f;
+  /// Keeps weight * scale out of the subnormal halves. A value row's scale may be up to 65504 / 64 = 1023; where codes
+  /// are large, and scales therefore small, up to 65504 / 8192.
+  static constexpr float weight_unit = std::is_same_v<typename ValueQuantizer::half2_type, bfloat16> ? 1.0f
+                                       : ValueQuantizer::codeword_limit > 4096                       ? 8192.0f
+                                                                                                     : 64.0f;
 
   /// Rounds eight elements of a query row to the pairs that unpack_half2 makes of eight codes, and adds up what the
   /// rounded elements are, in units of the scores.

@@ -29,6 +29,12 @@ TEST_CASE("attention") {
   pagoda_test::check_attention_shapes<device_backend, f16>(72);
 }
 
+TEST_CASE("rotated keys and values") {
+  if (skipped()) return;
+  pagoda_test::check_attention_shapes<device_backend, pagoda_test::rotated<int8>>(64);
+  pagoda_test::check_append<device_backend, pagoda::half, pagoda_test::rotated<int8>>(48);
+}
+
 TEST_CASE("options") {
   if (skipped()) return;
   pagoda_test::check_attention_options<device_backend, f16>(64);

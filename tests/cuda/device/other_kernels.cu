@@ -5,3 +5,6 @@
 PAGODA_EXTERN_CUDA(pagoda::identity<pagoda::half>, pagoda::identity<pagoda::half>);
 PAGODA_INSTANTIATE_CUDA(pagoda::int8_per_token, pagoda::int8_per_token, 64);
 PAGODA_INSTANTIATE_CUDA(pagoda::identity<float>, pagoda::identity<float>);
+
+using rotated_int8 = pagoda::hadamard<pagoda::int8_per_token>;
+PAGODA_INSTANTIATE_CUDA(rotated_int8, rotated_int8, 64);
