@@ -56,19 +56,22 @@ class work_plan {
     items_.clear();
     merges_.clear();
     partials_ = 0;
-    const auto tile = static_cast<std::int32_t>(max_partial_queries(query_group));
+    const auto partial_tile = static_cast<std::int32_t>(max_partial_queries(query_group));
+    const auto prefill_tile =
+        static_cast<std::int32_t>(std::clamp<std::int64_t>(prefill_rows / query_group, 1, prefill_rows));
     std::int64_t chunks = 0;
     for (std::int32_t i = 0; i < batch.sequences(); ++i) {
       if (batch.queries(i) > 0) chunks += count_chunks(visible_to_any(batch, mask, i, 0, batch.queries(i)));
     }
     for (std::int32_t i = 0; i < batch.sequences(); ++i) {
       const std::int32_t queries = batch.queries(i);
+      const std::int32_t tile = queries <= partial_tile ? partial_tile : prefill_tile;
       for (std::int32_t begin = 0; begin < queries; begin += tile) {
         const std::int32_t end = std::min(begin + tile, queries);
         const visible_keys keys = visible_to_any(batch, mask, i, begin, end);
         const std::int64_t mine = count_chunks(keys);
         // Only a sequence that is a large part of the whole is split: that bounds the memory for partial results.
-        const bool split = queries <= tile && concurrency > 1 && mine > 1 && mine * 4 * concurrency >= chunks;
+        const bool split = queries <= partial_tile && concurrency > 1 && mine > 1 && mine * 4 * concurrency >= chunks;
         if (split) {
           split_chunks(i, begin, end, kv_heads, keys, mine);
         } else if (queries >= queries_per_head_item) {
@@ -93,6 +96,7 @@ class work_plan {
 
  private:
   static constexpr std::int64_t tile_rows = 64;             // query rows that share one walk over a kv head
+  static constexpr std::int64_t prefill_rows = 128;         // the same for a longer chunk: keys are unpacked less often
   static constexpr std::int32_t queries_per_head_item = 8;  // from here on, one kv head's rows fill a cache
 
   static std::int64_t first_chunk_of_window(const visible_keys& keys) noexcept {

@@ -71,14 +71,16 @@ inline namespace PAGODA_ISA {
 ///             or bfloat16, strided. query_heads is any multiple of kv_heads. options.lse is [queries, query_heads].
 /// Requires:   the step's new tokens have been appended; queries, output and cache do not overlap.
 /// Effects:    a result does not depend on where blocks lie, on the layout, the block size, the executor or the other
-///             sequences of the batch, to the bit. Sums are float; a row's relative error against the reference stays
-///             below 2e-5 for float and half, whatever the length, as long as scores stay below some thousands and
-///             sums of values within float.
+///             sequences of the batch, to the bit. (Other numbers of queries a sequence may change the last bits.)
+///             Sums are float. Against the reference on the stored values, a row's relative error stays below 2e-5,
+///             whatever the length, as long as scores stay below some thousands and sums of values within float; below
+///             2e-4 for codes of 8 bits that are whole numbers (int8), 1e-3 for such codes of 4 bits (int4), and
+///             rotated ones alike: queries and weights are then rounded to 16 bits, relative to the largest of a row.
 /// Throws:     invalid_argument or out_of_range for what does not fit, before anything is written; std::bad_alloc if
 ///             working memory must grow and cannot: rows of the output may then be written, and the cache is as it was.
 ///             A call no larger than an earlier one of the same threads allocates nothing.
 /// Complexity: O(queries * query_heads * visible keys * dim); each key and value row is read once for the whole query
-///             group, and for up to 64 query rows of its kv head.
+///             group, and for up to 128 query rows of its kv head.
 /// Source:     online softmax over tiles: FlashAttention (Dao et al. 2022), split over keys: Flash-Decoding (2023).
 template <class KeyQuantizer, class ValueQuantizer, floating_element Query, writable_element Output,
           executor Executor = const serial_executor>
