@@ -13,6 +13,8 @@
 
 struct cache_settings {
   std::string dtype = "half";
+  std::string keys{};    ///< of the keys, where it is not dtype
+  std::string values{};  ///< of the values, likewise
   std::string layout = "heads_tokens_dim";
   std::int32_t block_size = 16;
   std::int32_t max_tokens = 0;       ///< the longest sequence
@@ -32,11 +34,16 @@ inline pagoda::num_blocks blocks_needed(const cache_settings& settings) {
   return {static_cast<std::int32_t>(needed)};
 }
 
+inline kv_storage_names storage_names(const cache_settings& settings) {
+  return {settings.keys.empty() ? settings.dtype : settings.keys,
+          settings.values.empty() ? settings.dtype : settings.values, settings.layout};
+}
+
 /// Throws: as pagoda::block_manager, make_kv_storage and pagoda::block_manager::plan.
 class kv_cache {
  public:
   kv_cache(const pagoda::storage_shape& shape, const cache_settings& settings)
-      : storage_(make_kv_storage(settings.dtype, settings.layout, shape, settings.block_size, blocks_needed(settings))),
+      : storage_(make_kv_storage(storage_names(settings), shape, settings.block_size, blocks_needed(settings))),
         manager_({.groups = {{.num_blocks = blocks_needed(settings).value, .keep = settings.keep}},
                   .block_size = settings.block_size,
                   .max_sequences = 1}),

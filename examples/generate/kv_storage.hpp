@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file The bytes of the KV cache behind an interface: nothing else of the engine knows their dtype and layout.
+/// @file The bytes of the KV cache behind an interface: nothing else of the engine knows their types and layout.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include <pagoda/copy_list.hpp>
 #include <pagoda/host/thread_pool.hpp>
@@ -32,8 +33,18 @@ class kv_storage {
   virtual std::int64_t size_bytes() const = 0;
 };
 
-/// A storage whose dtype and layout are named at run time.
-/// Throws: pagoda::invalid_argument, with the names to choose from, for an unknown one; as pagoda::block_storage does.
-std::unique_ptr<kv_storage> make_kv_storage(std::string_view dtype, std::string_view layout,
-                                            const pagoda::storage_shape& shape, std::int32_t block_size,
-                                            pagoda::num_blocks blocks);
+/// The names of a storage's types.
+struct kv_storage_names {
+  std::string_view keys;
+  std::string_view values;
+  std::string_view layout;
+};
+
+/// A storage whose types and layout are named at run time. "contiguous" for keys and values is the baseline.
+/// Throws: pagoda::invalid_argument, with the names to choose from, for an unknown one; std::runtime_error for a pair
+/// of types that the program is not built with; as pagoda::block_storage does.
+std::unique_ptr<kv_storage> make_kv_storage(const kv_storage_names& names, const pagoda::storage_shape& shape,
+                                            std::int32_t block_size, pagoda::num_blocks blocks);
+
+/// Every type that keys and values can have together.
+std::vector<std::string_view> kv_type_names();

@@ -30,6 +30,8 @@ std::vector<std::int32_t> tokens_of_prompt(const options& given, const tokenizer
 
 cache_settings settings_of(const options& given, std::int32_t steps) {
   cache_settings settings{.dtype = given.kv,
+                          .keys = given.keys,
+                          .values = given.values,
                           .layout = given.layout,
                           .block_size = given.block_size,
                           .max_tokens = steps,
@@ -86,6 +88,8 @@ void run(const options& given) {
     kv_cache replay(weights.config.kv_shape(), settings);
     cache_settings exact = settings;
     exact.dtype = "float";
+    exact.keys.clear();
+    exact.values.clear();
     kv_cache reference(weights.config.kv_shape(), exact);
     report(compare(engine, replay, reference, result.tokens, given.prompt_chunk));
   }

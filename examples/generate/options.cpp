@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include <pagoda/shape.hpp>
 
 #include "error.hpp"
+#include "kv_storage.hpp"
 
 namespace {
 
@@ -39,6 +42,16 @@ std::string whole_number_fault(const std::string& text) {
   return "\"" + text + "\" is no whole number: write decimal digits, at most " + std::to_string(INT32_MAX);
 }
 
+/// "a, b or c"
+std::string join(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < names.size() ? ", " : " or ";
+    text += names[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<int> parse_options(int argc, const char* const* argv, options& result) {
@@ -48,7 +61,11 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& res
   app.add_option("--tokenizer", result.tokenizer, "Its tokenizer file")->required();
   app.add_option("--prompt", result.prompt, "Text to continue; write --prompt=TEXT for one that begins with a dash");
   app.add_option("--steps", result.steps, "Tokens that go through the model (default: the model's context length)");
-  app.add_option("--kv", result.kv, "How the cache stores keys and values: float, half, bfloat16 or int8");
+  app.add_option("--kv", result.kv,
+                 "How the cache stores keys and values: " + join(kv_type_names()) +
+                     "; contiguous, for comparison: floats in one piece and plain loops");
+  app.add_option("--keys", result.keys, "How it stores the keys, if not as --kv says");
+  app.add_option("--values", result.values, "How it stores the values, if not as --kv says");
   app.add_option("--block-size", result.block_size, "Tokens of a block, a power of two");
   app.add_option("--layout", result.layout, "How a block is laid out: heads_tokens_dim or tokens_heads_dim");
   app.add_option("--prompt-chunk", result.prompt_chunk, "Tokens of a prefill step");

@@ -11,7 +11,9 @@ struct options {
   std::string tokenizer;
   std::string prompt;
   std::optional<std::int32_t> steps;  ///< default: the model's context length
-  std::string kv = "half";
+  std::string kv = "half";            ///< of keys and values
+  std::string keys;                   ///< of the keys, where it is not kv
+  std::string values;                 ///< of the values, likewise
   std::string layout = "heads_tokens_dim";
   std::int32_t block_size = 16;
   std::int32_t prompt_chunk = 64;

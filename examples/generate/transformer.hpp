@@ -16,7 +16,7 @@ enum class logits_of { last_token, every_token };
 
 /// Runs tokens through a model. It keeps no state of a sequence: that is the cache's.
 ///
-/// A token's logits do not depend on the step that it comes in or on the threads, to the bit.
+/// A token's logits do not depend on the threads, to the bit, and on how steps are cut only by rounding.
 class transformer {
  public:
   /// Requires: model and pool outlive the transformer.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass: logits do not depend, to the bit, on steps, threads, blocks or layouts.
+// The forward pass: logits do not depend, to the bit, on threads, blocks or layouts, and on steps only by rounding.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -41,21 +43,32 @@ std::vector<float> all_logits(const model& weights, std::span<const std::int32_t
   return result;
 }
 
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
 }  // namespace
 
-TEST_CASE("steps, threads, blocks and layouts change no bit") {
+TEST_CASE("threads, blocks and layouts change no bit, and steps change rounding only") {
   const model weights = parse_model(tiny::model_file());
   const std::vector<std::int32_t> tokens = some_tokens(48);
-  for (const char* dtype : {"float", "half", "bfloat16", "int8"}) {
+  for (const char* dtype : {"float", "half", "bfloat16", "int8", "int4", "hadamard-int8"}) {
     const pagoda::retention all;
     const pagoda::retention window{.sinks = 3, .window = 11};
     for (const pagoda::retention& keep : {all, window}) {
-      const std::vector<float> expected = all_logits(weights, tokens, {.dtype = dtype, .keep = keep}, 1, 1);
-      for (const char* layout : {"heads_tokens_dim", "tokens_heads_dim"}) {
-        for (const std::int32_t block_size : {1, 4, 16, 64}) {
-          for (const std::size_t chunk : {1u, 5u, 48u}) {
+      const std::vector<float> by_token = all_logits(weights, tokens, {.dtype = dtype, .keep = keep}, 1, 1);
+      for (const std::size_t chunk : {1u, 5u, 48u}) {
+        const std::vector<float> expected = all_logits(weights, tokens, {.dtype = dtype, .keep = keep}, chunk, 1);
+        INFO(dtype, ' ', chunk);
+        // Rounding may move an element of a narrow cache to the next code.
+        CHECK(largest_difference(expected, by_token) < (std::string_view(dtype) == "float" ? 1e-5 : 2e-2));
+        for (const char* layout : {"heads_tokens_dim", "tokens_heads_dim"}) {
+          for (const std::int32_t block_size : {1, 4, 16, 64}) {
             for (const std::int32_t threads : {1, 3}) {
-              INFO(dtype, ' ', layout, ' ', block_size, ' ', chunk, ' ', threads);
+              INFO(layout, ' ', block_size, ' ', threads);
               const cache_settings settings{.dtype = dtype, .layout = layout, .block_size = block_size, .keep = keep};
               CHECK(all_logits(weights, tokens, settings, chunk, threads) == expected);
             }
