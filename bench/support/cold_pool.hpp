@@ -44,7 +44,9 @@ class arena {
   void forget() { content_.clear(); }
 
  private:
-  arena() : memory_(working_set_bytes()) {}
+  arena() : memory_(working_set_bytes()) {
+    std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.size_bytes()));  // takes the pages
+  }
 
   pagoda::host_memory memory_;
   std::string content_;
@@ -73,6 +75,7 @@ struct step_shape {
   std::int32_t queries = 1;            ///< of each sequence
   std::int32_t new_tokens = 0;         ///< of each sequence, the last of its context
   block_order order = block_order::sequential;
+  std::int32_t block_size = pagoda_bench::block_size;
 };
 
 /// Open steps over a storage that fills the arena; next() walks over steps and layers.
@@ -83,7 +86,9 @@ class cold_pool {
   using view_type = typename storage_type::view_type;
 
   cold_pool(const model_shape& model, const step_shape& shape)
-      : shape_(choose_shape(model, shape)), storage_(make_storage(shape_)), manager_(make_manager(storage_, shape)) {
+      : shape_(choose_shape(model, shape)),
+        storage_(make_storage(shape_, shape.block_size)),
+        manager_(make_manager(storage_, shape)) {
     if (shape.order == block_order::scattered) scatter();
     open_steps(shape);
   }
@@ -91,15 +96,20 @@ class cold_pool {
   /// The view of the next step and layer. All others come before it comes again.
   const view_type& next() {
     fill();
+    return next_to_write();
+  }
+
+  /// The same, whatever the arena holds: for what only writes.
+  const view_type& next_to_write() {
     next_ = next_ + 1 < views_.size() ? next_ + 1 : 0;
     return views_[next_];
   }
 
   /// Fills the arena with coded normal values if something else has been written there.
   void fill() {
-    arena::shared().require(
-        std::string(Quantizer::name) + "/" + std::to_string(shape_.kv_heads) + "/" + std::to_string(shape_.layers),
-        [this] { write_blocks(); });
+    arena::shared().require(std::string(Quantizer::name) + "/" + std::to_string(shape_.kv_heads) + "/" +
+                                std::to_string(shape_.layers) + "/" + std::to_string(storage_.block_size()),
+                            [this] { write_blocks(); });
   }
 
   std::int64_t bytes_per_token() const {
@@ -113,16 +123,16 @@ class cold_pool {
   static constexpr std::int32_t most_steps = 1024;
   static constexpr std::int32_t scattering_sequences = 64;
 
-  static storage_type make_storage(const pagoda::storage_shape& shape) {
+  static storage_type make_storage(const pagoda::storage_shape& shape, std::int32_t size) {
     const std::span<std::byte> bytes = arena::shared().bytes();
-    const std::int32_t blocks = storage_type::max_blocks(shape, block_size, static_cast<std::int64_t>(bytes.size()));
-    return {shape, block_size, pagoda::num_blocks{blocks}, pagoda::borrowed_memory(bytes)};
+    const std::int32_t blocks = storage_type::max_blocks(shape, size, static_cast<std::int64_t>(bytes.size()));
+    return {shape, size, pagoda::num_blocks{blocks}, pagoda::borrowed_memory(bytes)};
   }
 
   /// Steps whose blocks fit a pool at once.
   static std::int32_t steps_that_fit(std::int32_t pool_blocks, const step_shape& shape) {
     std::int64_t blocks = 0;
-    for (const std::int32_t context : shape.contexts) blocks += pagoda::divide_up(context, block_size);
+    for (const std::int32_t context : shape.contexts) blocks += pagoda::divide_up(context, shape.block_size);
     return static_cast<std::int32_t>(std::min<std::int64_t>(pool_blocks / blocks, most_steps));
   }
 
@@ -134,7 +144,7 @@ class cold_pool {
       const pagoda::storage_shape tried{.layers = layers, .kv_heads = model.kv_heads, .head_dim = model.head_dim};
       const auto bytes = static_cast<std::int64_t>(arena::shared().bytes().size());
       const std::int64_t views =
-          std::int64_t{layers} * steps_that_fit(storage_type::max_blocks(tried, block_size, bytes), shape);
+          std::int64_t{layers} * steps_that_fit(storage_type::max_blocks(tried, shape.block_size, bytes), shape);
       if (views > most) best = tried;
       most = std::max(most, views);
     }
@@ -146,13 +156,14 @@ class cold_pool {
     const auto batch = static_cast<std::int32_t>(shape.contexts.size());
     const std::int32_t sequences = std::max(steps * batch, scattering_sequences);
     const std::int32_t longest = *std::max_element(shape.contexts.begin(), shape.contexts.end());
-    const std::int32_t scattering_blocks = storage.blocks() / scattering_sequences + scattering_sequences;
+    const std::int32_t scattering_blocks =
+        shape.order == block_order::scattered ? storage.blocks() / scattering_sequences + scattering_sequences : 1;
     return pagoda::block_manager({.groups = {{.num_blocks = storage.blocks()}},
-                                  .block_size = block_size,
+                                  .block_size = shape.block_size,
                                   .max_sequences = sequences,
                                   .max_batch = batch,
                                   .max_open_steps = steps,
-                                  .max_resident_tokens = std::max(longest, scattering_blocks * block_size)});
+                                  .max_resident_tokens = std::max(longest, scattering_blocks * shape.block_size)});
   }
 
   /// Fills the pool with sequences and gives their blocks back one by one, each time of a random sequence: neighbours
@@ -197,19 +208,23 @@ class cold_pool {
     }
   }
 
-  /// Encodes some blocks and copies them over all others.
+  /// Encodes some blocks, 512 tokens or one block, and copies them over all others.
   void write_blocks() {
-    const std::int32_t coded = std::min(storage_.blocks(), 32);
-    pagoda::block_manager manager({.groups = {{.num_blocks = coded}}, .block_size = block_size, .max_sequences = 1});
+    const std::int32_t size = storage_.block_size();
+    const std::int32_t coded = std::min(storage_.blocks(), std::max(1, 512 / size));
+    const std::int32_t tokens = std::min(coded * size, 512);
+    pagoda::block_manager manager({.groups = {{.num_blocks = coded}}, .block_size = size, .max_sequences = 1});
     const pagoda::sequence sequence = manager.make_sequence();
-    const std::int32_t tokens = coded * block_size;
-    const pagoda::step step = manager.plan({{sequence, tokens}});
     const std::int64_t heads = shape_.kv_heads;
     const std::int64_t dim = shape_.head_dim;
     const std::vector<float> keys = random_elements<float>(tokens * heads * dim, 1);
     const std::vector<float> values = random_elements<float>(tokens * heads * dim, 2);
-    pagoda::host::append(storage_.view(0, step), pagoda::rows_view(keys, {tokens, heads, dim}),
-                         pagoda::rows_view(values, {tokens, heads, dim}));
+    for (std::int32_t written = 0; written < coded * size; written += tokens) {
+      pagoda::step step = manager.plan({{sequence, tokens}});
+      pagoda::host::append(storage_.view(0, step), pagoda::rows_view(keys, {tokens, heads, dim}),
+                           pagoda::rows_view(values, {tokens, heads, dim}));
+      step.commit();
+    }
     for (std::int32_t layer = 0; layer < shape_.layers; ++layer) {
       for (std::int32_t block = layer == 0 ? coded : 0; block < storage_.blocks(); ++block) {
         const std::span<std::byte> from = storage_.block_bytes(pagoda::block_id{block % coded}, 0);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file The FMA probe: the most floating-point operations per second of this build, as the yardstick of prefill.
+/// @file The FMA probe: the most floating-point operations per second of this build, the yardstick of arithmetic.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 
 #include <benchmark/benchmark.h>
 #include <pagoda/detail/vector.hpp>
+#include <pagoda/detail/vector_math.hpp>
 #include <pagoda/host/thread_pool.hpp>
+
+#include "stopwatch.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -43,21 +44,18 @@ inline float run_fma_chains(std::int64_t rounds) {
 
 }  // namespace detail
 
-/// FLOP/s of `threads` threads, two for each multiply-add: the median of five runs of some 20 ms.
-inline double fma_peak(std::int32_t threads) {
-  static std::map<std::int32_t, double> measured;
-  if (const auto found = measured.find(threads); found != measured.end()) return found->second;
-  constexpr std::int64_t rounds = 4'000'000;
-  pagoda::host::thread_pool pool(threads);
-  std::array<double, 5> rates{};
-  for (double& rate : rates) {
-    const auto begin = std::chrono::steady_clock::now();
+/// FLOP/s of the pool's threads at the moment, two for each multiply-add: the median of five runs of some 5 ms.
+inline double fma_peak(pagoda::host::thread_pool& pool) {
+  constexpr std::int64_t rounds = 1'000'000;
+  const auto threads = static_cast<std::int64_t>(pool.concurrency());
+  std::array<double, 5> seconds{};
+  for (double& one : seconds) {
+    const stopwatch watch;
     pool.parallel_for(threads, [&](std::int64_t) { benchmark::DoNotOptimize(detail::run_fma_chains(rounds)); });
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    rate = 2.0 * detail::probe_width * detail::probe_chains * static_cast<double>(rounds) * threads / seconds.count();
+    one = watch.seconds();
   }
-  std::sort(rates.begin(), rates.end());
-  return measured.emplace(threads, rates[rates.size() / 2]).first->second;
+  std::sort(seconds.begin(), seconds.end());
+  return 2.0 * detail::probe_width * detail::probe_chains * static_cast<double>(rounds * threads) / seconds[2];
 }
 
 }  // namespace pagoda_bench

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file The read probe: how fast this machine reads memory, as the yardstick of decode attention.
+/// @file The read probe: how fast this machine reads memory at the moment, as the yardstick of decode attention.
 ///
-/// 1 GiB, vector loads into eight accumulators, the better of one and two streams per thread, pages of the same kind as
-/// a pool's, the median of five, in the process of the benchmark itself.
+/// Vector loads into eight accumulators over 1 GiB of pages of the same kind as a pool's. The clock of memory drifts by
+/// a fifth within minutes: the probe is taken anew, for some 0.2 s, before and after each benchmark.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <map>
+#include <span>
 
 #include <benchmark/benchmark.h>
 #include <pagoda/host/thread_pool.hpp>
 #include <pagoda/memory/host.hpp>
+
+#include "stopwatch.hpp"
 
 namespace pagoda_bench {
 
@@ -42,36 +43,44 @@ std::uint64_t read_bytes(const std::byte* data, std::int64_t bytes) {
   return sums[0][0] + sums[0][1] + sums[0][2] + sums[0][3];
 }
 
+/// Seconds for one pass of all threads over `bytes`.
 template <int Streams>
-double read_once(pagoda::host::thread_pool& pool, const pagoda::host_memory& memory) {
-  const std::int64_t part = memory.size_bytes() / pool.concurrency() / 512 * 512;
-  const auto begin = std::chrono::steady_clock::now();
-  pool.parallel_for(pool.concurrency(), [&](std::int64_t i) {
-    benchmark::DoNotOptimize(read_bytes<Streams>(memory.data() + i * part, part));
-  });
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  return static_cast<double>(part * pool.concurrency()) / seconds.count();
-}
-
-template <int Streams>
-double read_median(pagoda::host::thread_pool& pool, const pagoda::host_memory& memory) {
-  std::array<double, 5> rates{};
-  for (double& rate : rates) rate = read_once<Streams>(pool, memory);
-  std::sort(rates.begin(), rates.end());
-  return rates[rates.size() / 2];
+double read_once(pagoda::host::thread_pool& pool, std::span<const std::byte> bytes) {
+  const auto threads = static_cast<std::int64_t>(pool.concurrency());
+  const std::int64_t part = static_cast<std::int64_t>(bytes.size()) / threads;
+  const stopwatch watch;
+  pool.parallel_for(
+      threads, [&](std::int64_t i) { benchmark::DoNotOptimize(read_bytes<Streams>(bytes.data() + i * part, part)); });
+  return watch.seconds();
 }
 
 }  // namespace detail
 
-/// Bytes per second that `threads` threads read from memory. Measured at the first call for each number of threads.
-inline double read_probe(std::int32_t threads) {
-  static std::map<std::int32_t, double> measured;
-  if (const auto found = measured.find(threads); found != measured.end()) return found->second;
-  const pagoda::host_memory memory(std::int64_t{1} << 30);
-  std::memset(memory.data(), 1, static_cast<std::size_t>(memory.size_bytes()));  // untouched pages are not read
-  pagoda::host::thread_pool pool(threads);
-  const double rate = std::max(detail::read_median<1>(pool, memory), detail::read_median<2>(pool, memory));
-  return measured.emplace(threads, rate).first->second;
+/// Bytes per second that the pool's threads read from memory: the better of one and two streams for each thread, each
+/// the median of five passes over the next part of the probe's memory.
+inline double read_probe(pagoda::host::thread_pool& pool) {
+  // Memory of its own, so that nothing that a benchmark is about to read comes into a cache.
+  static const pagoda::host_memory memory = [] {
+    pagoda::host_memory taken(std::int64_t{1} << 30);
+    std::memset(taken.data(), 1, static_cast<std::size_t>(taken.size_bytes()));  // untouched pages are not read
+    return taken;
+  }();
+  const std::span<const std::byte> all(memory.data(), static_cast<std::size_t>(memory.size_bytes()));
+  const auto threads = static_cast<std::size_t>(pool.concurrency());
+  const std::size_t pass = (std::size_t{128} << 20) / (512 * threads) * (512 * threads);
+  static std::size_t at = 0;
+  const auto next = [&] {
+    if (at + pass > all.size()) at = 0;
+    at += pass;
+    return all.subspan(at - pass, pass);
+  };
+  std::array<std::array<double, 5>, 2> seconds{};
+  for (std::size_t i = 0; i < 5; ++i) {
+    seconds[0][i] = detail::read_once<1>(pool, next());
+    seconds[1][i] = detail::read_once<2>(pool, next());
+  }
+  for (std::array<double, 5>& one : seconds) std::sort(one.begin(), one.end());
+  return static_cast<double>(pass) / std::min(seconds[0][2], seconds[1][2]);
 }
 
 }  // namespace pagoda_bench

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include <pagoda/policy.hpp>
-#include <pagoda/quantizer/identity.hpp>
-#include <pagoda/quantizer/int8_per_token.hpp>
+#include <pagoda/quantizer/built_in.hpp>
 
 namespace pagoda_bench {
 
@@ -30,11 +31,14 @@ inline constexpr model_shape yi_6b{"Yi-6B", 32, 4, 128};
 /// The same query heads with groups of 1, 4 and 8: only the sharing of keys and values differs.
 inline constexpr std::array decode_models{llama_2_7b, llama_3_8b, yi_6b};
 
-using decode_quantizers = pagoda::type_list<pagoda::identity<float>, pagoda::identity<pagoda::half>,
-                                            pagoda::identity<pagoda::bfloat16>, pagoda::int8_per_token>;
-using prefill_quantizers =
-    pagoda::type_list<pagoda::identity<float>, pagoda::identity<pagoda::half>, pagoda::int8_per_token>;
-using append_quantizers = decode_quantizers;
+/// Decode and append are measured for every quantizer of the library.
+using decode_quantizers = pagoda::built_in_quantizers;
+using append_quantizers = pagoda::built_in_quantizers;
+using prefill_quantizers = pagoda::type_list<pagoda::identity<float>, pagoda::identity<pagoda::half>,
+                                             pagoda::int8_per_token, pagoda::int4_per_token>;
+
+/// The benchmarks of the quantizers are spread over this many files, which compile side by side.
+inline constexpr int parts = 4;
 
 inline constexpr std::array decode_contexts{512, 4096, 16384};
 inline constexpr std::array thread_counts{1, 2};
@@ -52,6 +56,18 @@ inline constexpr std::int32_t manager_context = 1000;
 template <class... Types, class Visit>
 void for_each_type(pagoda::type_list<Types...>, Visit&& visit) {
   (visit(pagoda::type_tag<Types>{}), ...);
+}
+
+/// The same for the types whose number in the list, divided by `parts`, leaves Part.
+template <int Part, class... Types, class Visit>
+void for_each_type_of_part(pagoda::type_list<Types...>, Visit&& visit) {
+  [&]<int... Numbers>(std::integer_sequence<int, Numbers...>) {
+    const auto visit_one = [&]<class T, int Number>(pagoda::type_tag<T> tag, std::integral_constant<int, Number>) {
+      if constexpr (Number % parts == Part) visit(tag);
+    };
+    (visit_one(pagoda::type_tag<Types>{}, std::integral_constant<int, Numbers>{}), ...);
+  }
+  (std::make_integer_sequence<int, sizeof...(Types)>{});
 }
 
 /// "key:value", as a part of a benchmark's name.
