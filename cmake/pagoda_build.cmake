@@ -27,3 +27,20 @@ function(pagoda_add_executable name)
   target_link_libraries(${name} PRIVATE pagoda_build)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin CXX_EXTENSIONS OFF)
 endfunction()
+
+# pagoda_add_generate_parts(): the library generate_parts, once, whether or not the examples are built.
+function(pagoda_add_generate_parts)
+  if(NOT TARGET generate_parts)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/examples/generate ${PROJECT_BINARY_DIR}/generate_parts)
+  endif()
+endfunction()
+
+# pagoda_compile_lightly(target...): -O1 at most, for code that only tests run, whose speed matters less than the time to
+# compile it. Builds with sanitizers have a level of their own.
+function(pagoda_compile_lightly)
+  if(NOT PAGODA_SANITIZE)
+    foreach(target IN LISTS ARGN)
+      target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)  # behind the configuration's level, it counts
+    endforeach()
+  endif()
+endfunction()
