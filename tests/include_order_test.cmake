@@ -74,6 +74,7 @@ set(order
   host/softmax_tile.hpp
   host/tile_plane.hpp
   host/tile_gather.hpp
+  host/query_sight.hpp
   host/item_rows.hpp
   host/attention_job.hpp
   host/attention.hpp

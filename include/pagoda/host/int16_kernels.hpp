@@ -108,6 +108,24 @@ PAGODA_ALWAYS_INLINE vec<std::int32_t, 8> integer_sum8(const integers (&a)[8]) {
 #endif
 }
 
+/// sums[r * Tokens + i] += elements d to d + 2 * width - 1 of query r times those of key i, in pairs.
+template <class KeyQuantizer, int Rows, int Tokens>
+PAGODA_ALWAYS_INLINE void multiply_shorts(const std::int16_t* queries, std::int64_t stride, std::int64_t d,
+                                          std::int64_t dim,
+                                          const std::byte* const (&key_rows)[static_cast<std::size_t>(Tokens)],
+                                          integers (&sums)[static_cast<std::size_t>(Rows * Tokens)]) {
+  shorts key[static_cast<std::size_t>(Tokens)];
+  PAGODA_UNROLL
+  for (int i = 0; i < Tokens; ++i) load_shorts<KeyQuantizer>(key_rows[i], d, dim, key[i]);
+  PAGODA_UNROLL
+  for (int r = 0; r < Rows; ++r) {
+    shorts query;
+    std::memcpy(&query, queries + r * stride + d, sizeof(query));
+    PAGODA_UNROLL
+    for (int i = 0; i < Tokens; ++i) sums[r * Tokens + i] += multiply_pairs(key[i], query);
+  }
+}
+
 /// Dot products of Rows rounded queries with all keys of a tile, scaled back: see score_tile.
 /// Shapes: queries [Rows, padded(dim)] and their scales [Rows]; scores [Rows, tile_tokens].
 template <class KeyQuantizer, int Rows>
@@ -117,7 +135,9 @@ void score_tile_int16(const std::int16_t* queries, const float* query_scales, st
   const std::int64_t stride = padded(dim);
   vec<float, 8> scale{};
   for (int i = 0; i < 8; ++i) scale[i] = query_scales[i / together];
-  ahead_steps asked(ahead, (count + 7) / 8 * Rows * ((dim + 2 * width - 1) / (2 * width)));
+  constexpr std::int64_t step = step_lanes * width;
+  const std::int64_t full = dim / step * step;
+  ahead_steps asked(ahead, (count + 7) / 8 * Rows * (dim / step));
   for (std::int64_t t = 0; t < count; t += 8) {
     vec<float, 8> totals[static_cast<std::size_t>(Rows)];
     PAGODA_UNROLL
@@ -130,17 +150,15 @@ void score_tile_int16(const std::int16_t* queries, const float* query_scales, st
       integers sums[8];
       PAGODA_UNROLL
       for (int i = 0; i < 8; ++i) sums[i] = integers{};
-      for (std::int64_t d = 0; d < dim; d += 2 * width) {
+      for (std::int64_t d = 0; d < full; d += step) {
         asked.step();
-        shorts key[static_cast<std::size_t>(together)];
-        PAGODA_UNROLL
-        for (int i = 0; i < together; ++i) load_shorts<KeyQuantizer>(rows[i], d, dim, key[i]);
-        PAGODA_UNROLL
-        for (int r = 0; r < Rows; ++r) {
-          shorts query;
-          std::memcpy(&query, queries + r * stride + d, sizeof(query));
-          PAGODA_UNROLL
-          for (int i = 0; i < together; ++i) sums[r * together + i] += multiply_pairs(key[i], query);
+        multiply_shorts<KeyQuantizer, Rows, together>(queries, stride, d, dim, rows, sums);
+        multiply_shorts<KeyQuantizer, Rows, together>(queries, stride, d + 2 * width, dim, rows, sums);
+      }
+      if (full < dim) {
+        multiply_shorts<KeyQuantizer, Rows, together>(queries, stride, full, dim, rows, sums);
+        if (full + 2 * width < dim) {
+          multiply_shorts<KeyQuantizer, Rows, together>(queries, stride, full + 2 * width, dim, rows, sums);
         }
       }
       totals[n] = __builtin_convertvector(integer_sum8(sums), vec<float, 8>) * scale;
@@ -181,6 +199,35 @@ PAGODA_ALWAYS_INLINE void in_order(const integers (&sums)[2], lanes (&result)[2]
 #endif
 }
 
+/// sums += tokens t and t + 1 of a tile, weighted, in pairs; past the end token t + 1 is any, of weight 0.
+template <class ValueQuantizer, int Rows, int Vectors>
+PAGODA_ALWAYS_INLINE void accumulate_pair(const std::int16_t* weights, const std::byte* first_row,
+                                          const std::byte* second_row, std::int64_t dim, std::int64_t d,
+                                          integers (&sums)[static_cast<std::size_t>(Rows * Vectors)][2]) {
+  shorts pairs[static_cast<std::size_t>(Vectors)][2];
+  PAGODA_UNROLL
+  for (int v = 0; v < Vectors; ++v) {
+    shorts first;
+    shorts second;
+    load_shorts<ValueQuantizer>(first_row, d + v * 2 * width, dim, first);
+    load_shorts<ValueQuantizer>(second_row, d + v * 2 * width, dim, second);
+    interleave(first, second, pairs[v]);
+  }
+  PAGODA_UNROLL
+  for (int r = 0; r < Rows; ++r) {
+    std::int32_t both;
+    std::memcpy(&both, weights + r * tile_tokens, sizeof(both));
+    const shorts weight = __builtin_bit_cast(shorts, integers{} + both);
+    PAGODA_UNROLL
+    for (int v = 0; v < Vectors; ++v) {
+      PAGODA_UNROLL
+      for (int half_of_pairs = 0; half_of_pairs < 2; ++half_of_pairs) {
+        sums[r * Vectors + v][half_of_pairs] += multiply_pairs(pairs[v][half_of_pairs], weight);
+      }
+    }
+  }
+}
+
 /// output[r][d to d + 2 * width) += scales[r] * sum over t of weights[r][t] * value t.
 template <class ValueQuantizer, int Rows, int Vectors>
 PAGODA_ALWAYS_INLINE void accumulate_stripe_int16(const std::int16_t* weights, const float* scales,
@@ -190,32 +237,17 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe_int16(const std::int16_t* weights, c
   integers sums[static_cast<std::size_t>(Rows * Vectors)][2];
   PAGODA_UNROLL
   for (int i = 0; i < Rows * Vectors; ++i) sums[i][0] = sums[i][1] = integers{};
-  for (std::int64_t t = 0; t < count; t += 2) {
+  const std::int64_t full = count / step_tokens * step_tokens;
+  for (std::int64_t t = 0; t < full; t += step_tokens) {
     asked.step();
-    const std::byte* first_row = values[t];
-    const std::byte* second_row = values[std::min(t + 1, count - 1)];  // of weight 0 past the end
-    shorts pairs[static_cast<std::size_t>(Vectors)][2];
     PAGODA_UNROLL
-    for (int v = 0; v < Vectors; ++v) {
-      shorts first;
-      shorts second;
-      load_shorts<ValueQuantizer>(first_row, d + v * 2 * width, dim, first);
-      load_shorts<ValueQuantizer>(second_row, d + v * 2 * width, dim, second);
-      interleave(first, second, pairs[v]);
+    for (int i = 0; i < step_tokens; i += 2) {
+      accumulate_pair<ValueQuantizer, Rows, Vectors>(weights + t + i, values[t + i], values[t + i + 1], dim, d, sums);
     }
-    PAGODA_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      std::int32_t both;
-      std::memcpy(&both, weights + r * tile_tokens + t, sizeof(both));
-      const shorts weight = __builtin_bit_cast(shorts, integers{} + both);
-      PAGODA_UNROLL
-      for (int v = 0; v < Vectors; ++v) {
-        PAGODA_UNROLL
-        for (int half_of_pairs = 0; half_of_pairs < 2; ++half_of_pairs) {
-          sums[r * Vectors + v][half_of_pairs] += multiply_pairs(pairs[v][half_of_pairs], weight);
-        }
-      }
-    }
+  }
+  for (std::int64_t t = full; t < count; t += 2) {
+    accumulate_pair<ValueQuantizer, Rows, Vectors>(weights + t, values[t], values[std::min(t + 1, count - 1)], dim, d,
+                                                   sums);
   }
   PAGODA_UNROLL
   for (int i = 0; i < Rows * Vectors; ++i) {
@@ -240,7 +272,7 @@ void accumulate_tile_int16(const std::int16_t* weights, const float* scales, con
                            std::int64_t count, std::int64_t dim, float* output, const lines_ahead& ahead) noexcept {
   constexpr int together = 4 / Rows;
   constexpr std::int64_t stripe = 2 * width * together;
-  ahead_steps asked(ahead, (count + 1) / 2 * (dim / stripe + (dim % stripe + 2 * width - 1) / (2 * width)));
+  ahead_steps asked(ahead, count / step_tokens * (dim / stripe + (dim % stripe + 2 * width - 1) / (2 * width)));
   std::int64_t d = 0;
   for (; d + stripe <= dim; d += stripe) {
     accumulate_stripe_int16<ValueQuantizer, Rows, together>(weights, scales, values, count, dim, d, output, asked);

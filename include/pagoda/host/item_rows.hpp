@@ -14,6 +14,7 @@
 #include <pagoda/detail/hadamard.hpp>
 #include <pagoda/host/int16_kernels.hpp>
 #include <pagoda/host/panel_kernels.hpp>
+#include <pagoda/host/query_sight.hpp>
 #include <pagoda/host/softmax_tile.hpp>
 #include <pagoda/host/tile_gather.hpp>
 
@@ -66,7 +67,8 @@ class item_rows {
         rows_(head_rows_ * (item.head_end - item.head_begin)),
         panels_(head_rows_ >= panels_from_rows),
         gather_(view_, item.sequence,
-                visible_to_any(view.batch, how.mask, item.sequence, item.query_begin, item.query_end), panels_) {
+                visible_to_any(view.batch, how.mask, item.sequence, item.query_begin, item.query_end), panels_),
+        sight_(view.batch, how, item) {
     using pagoda::detail::scratch;
     const std::int64_t key_floats = rows_ * padded(view.key_dim);
     const std::int64_t value_floats = rows_ * padded(view.value_dim);
@@ -75,7 +77,7 @@ class item_rows {
                    scratch::size_of<row_input>(rows_) + 2 * scratch::size_of<row_state>(rows_) +
                    scratch::size_of<float>(score_rows * tile_tokens) + scratch::size_of<std::int16_t>(4 * tile_tokens) +
                    scratch::size_of<token_run>(score_rows) + scratch::size_of<float>(panel_floats(view.key_dim)) +
-                   scratch::size_of<float>(panel_floats(view.value_dim)) + sight_buffer::scratch_bytes() +
+                   scratch::size_of<float>(panel_floats(view.value_dim)) + query_sight::scratch_bytes() +
                    gather_.scratch_bytes());
     query_ = memory.take<float>(key_floats);
     query16_ = memory.take<std::int16_t>(key_floats);
@@ -197,62 +199,27 @@ class item_rows {
     keys_ahead_ = gather_.keys().ahead(same_tile, next, same_tile ? gather_.count() : gather_.next_count());
     values_ahead_ = gather_.values().ahead(true, head, gather_.count());
     passes_ = 0;
-    all_passes_ = alike() ? passes_of(head_rows_) : queries_ * passes_of(group_);
-  }
-
-  /// What a query of the item sees of the tile at hand.
-  tile_sight look(std::int64_t query) noexcept {
-    const batch_view& batch = view_.batch;
-    const std::int64_t context = batch.context_length(item_.sequence);
-    const std::int64_t position = context - batch.queries(item_.sequence) + item_.query_begin + query;
-    const std::int64_t first_new = context - batch.new_tokens(item_.sequence);
-    const visible_keys visible = how_.mask.visible(position, context);
-    const bool any_tree = !how_.tree.empty() && gather_.end() > first_new;
-    if (!any_tree && gather_.contiguous() && visible.covers(gather_.begin(), gather_.end())) {
-      return sight_.everything(gather_.count());
-    }
-    const std::int64_t query_row = batch.query_offsets[item_.sequence] + item_.query_begin + query;
-    return sight_.look(gather_.count(), [&](std::int64_t t) {
-      const std::int64_t key = gather_.position(t);
-      if (how_.tree.empty() || key < first_new) return visible.sees(key);
-      return how_.tree.sees(query_row, key - first_new);
-    });
+    all_passes_ = sight_.alike(gather_) ? passes_of(head_rows_) : queries_ * passes_of(group_);
   }
 
   softmax_input softmax_of(std::int64_t query, const tile_sight& sight) noexcept {
     softmax_input in = gather_.softmax_numbers();
     in.mask = sight.mask;
     in.soft_cap = how_.soft_cap;
-    if (how_.alibi_slopes != nullptr) {
-      const batch_view& batch = view_.batch;
-      in.distances = gather_.distances_from(batch.context_length(item_.sequence) - batch.queries(item_.sequence) +
-                                            item_.query_begin + query);
-    }
+    if (how_.alibi_slopes != nullptr) in.distances = gather_.distances_from(sight_.position(query));
     return in;
-  }
-
-  /// Whether all queries of the item see the whole tile, and need the same numbers.
-  bool alike() const noexcept {
-    if (queries_ == 1) return false;  // look() is as cheap
-    const batch_view& batch = view_.batch;
-    const std::int64_t context = batch.context_length(item_.sequence);
-    const std::int64_t first = context - batch.queries(item_.sequence) + item_.query_begin;
-    if (how_.alibi_slopes != nullptr || !gather_.contiguous()) return false;
-    if (!how_.tree.empty() && gather_.end() > context - batch.new_tokens(item_.sequence)) return false;
-    return how_.mask.visible(first, context).covers(gather_.begin(), gather_.end()) &&
-           how_.mask.visible(first + queries_ - 1, context).covers(gather_.begin(), gather_.end());
   }
 
   // ---- A few rows.
 
   void visit_passes(std::int64_t first_row) {
-    if (alike()) {
+    if (sight_.alike(gather_)) {
       const tile_sight sight = sight_.everything(gather_.count());
       visit_rows(first_row, head_rows_, sight, softmax_of(0, sight));
       return;
     }
     for (std::int64_t q = 0; q < queries_; ++q) {
-      const tile_sight sight = look(q);
+      const tile_sight sight = sight_.look(gather_, q);
       if (sight.count > 0) visit_rows(first_row + q * group_, group_, sight, softmax_of(q, sight));
     }
   }
@@ -367,7 +334,7 @@ class item_rows {
   void visit_panels(std::int64_t first_row) {
     pack_keys(gather_.keys().floats(), gather_.count(), view_.key_dim, key_panels_);
     pack_values(gather_.values().floats(), gather_.count(), view_.value_dim, value_panels_);
-    const bool all_alike = alike();
+    const bool all_alike = sight_.alike(gather_);
     for (std::int64_t row = 0; row < head_rows_; row += score_rows) {
       const std::int64_t rows = std::min(score_rows, head_rows_ - row);
       visit_block(first_row + row, rows, row, all_alike);
@@ -387,7 +354,7 @@ class item_rows {
     for (std::int64_t r = 0; r < rows;) {
       const std::int64_t query = (place + r) / group_;
       const std::int64_t end = std::min(rows, (query + 1) * group_ - place);
-      const tile_sight sight = look(query);
+      const tile_sight sight = sight_.look(gather_, query);
       if (sight.count > 0) softmax_rows(row, r, end, softmax_of(query, sight));
       for (std::int64_t i = r; i < end; ++i) runs_[i] = sight.count == 1 ? sight.runs[0] : token_run{0, 0};
       if (sight.count > 1) {
@@ -438,7 +405,7 @@ class item_rows {
   std::int64_t rows_;
   bool panels_;
   tile_gather<KeyQuantizer, ValueQuantizer> gather_;
-  sight_buffer sight_;
+  query_sight sight_;
   lines_ahead keys_ahead_{};    // of the next head
   lines_ahead values_ahead_{};  // of the head at hand
   std::int64_t passes_ = 0;     // so far, of the head at hand

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// @file tile_gather: from block tables to tiles of keys and values, and which of them a query sees.
+/// @file tile_gather: from block tables to tiles of keys and values.
 #pragma once
 
 #include <algorithm>
@@ -14,62 +14,6 @@
 
 namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {
-
-/// Neighbouring tokens of a tile, begin to end - 1.
-struct token_run {
-  std::int32_t begin;
-  std::int32_t end;
-};
-
-/// What one query sees of a tile.
-struct tile_sight {
-  const std::int32_t* mask = nullptr;  ///< [tile_tokens], all ones where it sees the token; null: it sees all
-  const token_run* runs = nullptr;     ///< the same as runs, in order
-  std::int32_t count = 0;              ///< of the runs
-};
-
-/// Memory for one tile_sight.
-class sight_buffer {
- public:
-  static std::int64_t scratch_bytes() noexcept {
-    using pagoda::detail::scratch;
-    return scratch::size_of<std::int32_t>(tile_tokens) + scratch::size_of<token_run>(max_runs);
-  }
-  void take(pagoda::detail::scratch& memory) noexcept {
-    mask_ = memory.take<std::int32_t>(tile_tokens);
-    runs_ = memory.take<token_run>(max_runs);
-  }
-
-  tile_sight everything(std::int64_t count) noexcept {
-    runs_[0] = {0, static_cast<std::int32_t>(count)};
-    return {nullptr, runs_, 1};
-  }
-
-  /// What `sees(token of the tile)` says of each.
-  template <class Sees>
-  tile_sight look(std::int64_t count, Sees&& sees) noexcept {
-    std::int32_t runs = 0;
-    bool open = false;
-    for (std::int64_t t = 0; t < count; ++t) {
-      const bool seen = sees(t);
-      mask_[t] = seen ? -1 : 0;
-      const auto at = static_cast<std::int32_t>(t);
-      if (seen && !open) runs_[runs] = {at, at};
-      if (!seen && open) runs_[runs++].end = at;
-      open = seen;
-    }
-    if (open) runs_[runs++].end = static_cast<std::int32_t>(count);
-    for (std::int64_t t = count; t % 16 != 0; ++t) mask_[t] = 0;
-    if (runs == 1 && runs_[0].begin == 0 && runs_[0].end == count) return {nullptr, runs_, 1};
-    return {mask_, runs_, runs};
-  }
-
- private:
-  static constexpr std::int64_t max_runs = tile_tokens / 2 + 1;
-
-  std::int32_t* mask_ = nullptr;
-  token_run* runs_ = nullptr;
-};
 
 /// The keys and values of one sequence, tile by tile: tiles begin at multiples of tile_tokens and hold the tokens that
 /// any query of the item sees.

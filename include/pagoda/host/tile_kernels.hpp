@@ -124,10 +124,6 @@ class ahead_steps {
 inline constexpr std::int64_t step_lanes = 4;
 inline constexpr std::int64_t step_tokens = 4;
 
-constexpr std::int64_t steps_of(std::int64_t count, std::int64_t each) noexcept {
-  return (count + each - 1) / each;
-}
-
 /// Rows that were unpacked to floats.
 struct float_rows {
   template <int W>
@@ -160,6 +156,23 @@ PAGODA_ALWAYS_INLINE void load_lanes(const std::byte* row, std::int64_t d, [[may
   Rows::template load<W>(row, d, values);
 }
 
+/// sums[r * Tokens + i] += elements d to d + width - 1 of query r times those of key i.
+template <class Keys, int Rows, int Tokens>
+PAGODA_ALWAYS_INLINE void multiply_lanes(const float* queries, std::int64_t stride, std::int64_t d, std::int64_t dim,
+                                         const std::byte* const (&key_rows)[static_cast<std::size_t>(Tokens)],
+                                         lanes (&sums)[static_cast<std::size_t>(Rows * Tokens)]) {
+  lanes key[static_cast<std::size_t>(Tokens)];
+  PAGODA_UNROLL
+  for (int i = 0; i < Tokens; ++i) load_lanes<Keys>(key_rows[i], d, dim, key[i]);
+  PAGODA_UNROLL
+  for (int r = 0; r < Rows; ++r) {
+    lanes query;
+    load_float<width>(queries + r * stride + d, query);
+    PAGODA_UNROLL
+    for (int i = 0; i < Tokens; ++i) sums[r * Tokens + i] = fma(key[i], query, sums[r * Tokens + i]);
+  }
+}
+
 /// sums[r * Tokens + i] = the lane-wise products of query r and key t + i, added up.
 template <class Keys, int Rows, int Tokens>
 PAGODA_ALWAYS_INLINE void multiply_rows(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t t,
@@ -170,21 +183,17 @@ PAGODA_ALWAYS_INLINE void multiply_rows(const float* queries, std::int64_t dim, 
   for (int i = 0; i < Tokens; ++i) key_rows[i] = keys[t + i];
   PAGODA_UNROLL
   for (int i = 0; i < Rows * Tokens; ++i) sums[i] = lanes{};
-  for (std::int64_t begin = 0; begin < dim; begin += step_lanes * width) {
+  constexpr std::int64_t step = step_lanes * width;
+  const std::int64_t full = dim / step * step;
+  for (std::int64_t d = 0; d < full; d += step) {
     asked.step();
-    const std::int64_t end = std::min(begin + step_lanes * width, dim);
-    for (std::int64_t d = begin; d < end; d += width) {
-      lanes key[static_cast<std::size_t>(Tokens)];
-      PAGODA_UNROLL
-      for (int i = 0; i < Tokens; ++i) load_lanes<Keys>(key_rows[i], d, dim, key[i]);
-      PAGODA_UNROLL
-      for (int r = 0; r < Rows; ++r) {
-        lanes query;
-        load_float<width>(queries + r * stride + d, query);
-        PAGODA_UNROLL
-        for (int i = 0; i < Tokens; ++i) sums[r * Tokens + i] = fma(key[i], query, sums[r * Tokens + i]);
-      }
+    PAGODA_UNROLL
+    for (int i = 0; i < step_lanes; ++i) {
+      multiply_lanes<Keys, Rows, Tokens>(queries, stride, d + i * width, dim, key_rows, sums);
     }
+  }
+  for (std::int64_t d = full; d < dim; d += width) {
+    multiply_lanes<Keys, Rows, Tokens>(queries, stride, d, dim, key_rows, sums);
   }
 }
 
@@ -217,7 +226,7 @@ template <class Keys, int Rows>
 void score_tile(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t count, float* scores,
                 const lines_ahead& ahead) noexcept {
   constexpr int together = 8 / Rows;  // eight sums hide the latency of FMA
-  ahead_steps asked(ahead, (count / 8 * Rows + count % 8) * steps_of(dim, step_lanes * width));
+  ahead_steps asked(ahead, (count / 8 * Rows + count % 8) * (dim / (step_lanes * width)));
   const std::int64_t full = count / 8 * 8;
   for (std::int64_t t = 0; t < full; t += 8) {
     vec<float, 8> totals[static_cast<std::size_t>(Rows)];
@@ -237,6 +246,21 @@ void score_tile(const float* queries, std::int64_t dim, const tile_rows& keys, s
   }
 }
 
+/// sums[r * Vectors + v] += weights[r] * a row's elements from d + v * width on.
+template <class Values, int Rows, int Vectors>
+PAGODA_ALWAYS_INLINE void accumulate_row(const float* weights, const std::byte* row, std::int64_t dim, std::int64_t d,
+                                         lanes (&sums)[static_cast<std::size_t>(Rows * Vectors)]) {
+  lanes value[static_cast<std::size_t>(Vectors)];
+  PAGODA_UNROLL
+  for (int v = 0; v < Vectors; ++v) load_lanes<Values>(row, d + v * width, dim, value[v]);
+  PAGODA_UNROLL
+  for (int r = 0; r < Rows; ++r) {
+    const lanes weight = broadcast<width>(weights[r * tile_tokens]);
+    PAGODA_UNROLL
+    for (int v = 0; v < Vectors; ++v) sums[r * Vectors + v] = fma(value[v], weight, sums[r * Vectors + v]);
+  }
+}
+
 /// output[r][d to d + width * Vectors) += sum over t of weights[r][t] * value t.
 template <class Values, int Rows, int Vectors>
 PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const tile_rows& values, std::int64_t count,
@@ -247,21 +271,16 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const tile_row
   for (int i = 0; i < Rows * Vectors; ++i) {
     load_float<width>(output + i / Vectors * stride + d + i % Vectors * width, sums[i]);
   }
-  for (std::int64_t begin = 0; begin < count; begin += step_tokens) {
+  const std::int64_t full = count / step_tokens * step_tokens;
+  for (std::int64_t t = 0; t < full; t += step_tokens) {
     asked.step();
-    const std::int64_t end = std::min(begin + step_tokens, count);
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::byte* row = values[t];
-      lanes value[static_cast<std::size_t>(Vectors)];
-      PAGODA_UNROLL
-      for (int v = 0; v < Vectors; ++v) load_lanes<Values>(row, d + v * width, dim, value[v]);
-      PAGODA_UNROLL
-      for (int r = 0; r < Rows; ++r) {
-        const lanes weight = broadcast<width>(weights[r * tile_tokens + t]);
-        PAGODA_UNROLL
-        for (int v = 0; v < Vectors; ++v) sums[r * Vectors + v] = fma(value[v], weight, sums[r * Vectors + v]);
-      }
+    PAGODA_UNROLL
+    for (int i = 0; i < step_tokens; ++i) {
+      accumulate_row<Values, Rows, Vectors>(weights + t + i, values[t + i], dim, d, sums);
     }
+  }
+  for (std::int64_t t = full; t < count; ++t) {
+    accumulate_row<Values, Rows, Vectors>(weights + t, values[t], dim, d, sums);
   }
   PAGODA_UNROLL
   for (int i = 0; i < Rows * Vectors; ++i) {
@@ -276,7 +295,7 @@ void accumulate_tile(const float* weights, const tile_rows& values, std::int64_t
                      const lines_ahead& ahead) noexcept {
   constexpr int together = 8 / Rows;
   constexpr std::int64_t stripe = width * together;
-  ahead_steps asked(ahead, steps_of(count, step_tokens) * (dim / stripe + (dim % stripe + width - 1) / width));
+  ahead_steps asked(ahead, count / step_tokens * (dim / stripe + (dim % stripe + width - 1) / width));
   std::int64_t d = 0;
   for (; d + stripe <= dim; d += stripe) {
     accumulate_stripe<Values, Rows, together>(weights, values, count, dim, d, output, asked);
