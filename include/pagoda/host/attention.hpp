@@ -73,9 +73,11 @@ inline namespace PAGODA_ISA {
 /// Effects:    a result does not depend on where blocks lie, on the layout, the block size, the executor or the other
 ///             sequences of the batch, to the bit. (Other numbers of queries a sequence may change the last bits.)
 ///             Sums are float. Against the reference on the stored values, a row's relative error stays below 2e-5,
-///             whatever the length, as long as scores stay below some thousands and sums of values within float; below
-///             2e-4 for codes of 8 bits that are whole numbers (int8), 1e-3 for such codes of 4 bits (int4), and
-///             rotated ones alike: queries and weights are then rounded to 16 bits, relative to the largest of a row.
+///             whatever the length, as long as scores stay below some tens and sums of values within float; it grows in
+///             proportion to larger scores. Codes that are whole numbers meet queries and weights rounded to 16 bits,
+///             relative to the largest of a row: below 2e-4 for 8 bits (int8) and 1e-3 for 4 bits (int4), rotated ones
+///             alike, for scores up to about 6 and no query element beyond 3.5 times the others' deviation, and in
+///             proportion beyond.
 /// Throws:     invalid_argument or out_of_range for what does not fit, before anything is written; std::bad_alloc if
 ///             working memory must grow and cannot: rows of the output may then be written, and the cache is as it was.
 ///             A call no larger than an earlier one of the same threads allocates nothing.
