@@ -98,8 +98,7 @@ class ahead_steps {
       }
       --left_;
       line_ += 64;
-      if (line_ >= span_end_) {
-        // Past the last span this is its copy of nothing: left_ is 0 then.
+      if (line_ >= span_end_ && left_ != 0) {
         ++span_;
         line_ = span_->begin + head_offset_;
         span_end_ = line_ + span_->bytes;

@@ -70,7 +70,7 @@ class tile_plane {
 
   std::int64_t scratch_bytes() const noexcept {
     using pagoda::detail::scratch;
-    return 5 * scratch::size_of<const std::byte*>(tile_tokens) + 2 * scratch::size_of<byte_span>(tile_tokens + 1) +
+    return 5 * scratch::size_of<const std::byte*>(tile_tokens) + 2 * scratch::size_of<byte_span>(tile_tokens) +
            2 * scratch::size_of<float>(tile_tokens) +
            (access_ == row_access::unpacked ? scratch::size_of<float>(tile_tokens * padded(dim_)) : 0) +
            scratch::size_of<std::byte>(copied_rows() * row_bytes<Quantizer>(dim_));
@@ -80,7 +80,7 @@ class tile_plane {
     for (pointers* tile : {&now_, &next_}) {
       tile->rows = memory.take<const std::byte*>(tile_tokens);
       tile->scales = memory.take<const std::byte*>(tile_tokens);
-      tile->spans = memory.take<byte_span>(tile_tokens + 1);
+      tile->spans = memory.take<byte_span>(tile_tokens);
     }
     own_rows_ = memory.take<const std::byte*>(tile_tokens);
     scale_ = memory.take<float>(tile_tokens);
