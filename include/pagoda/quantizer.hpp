@@ -20,10 +20,11 @@
 /// members too: mark them PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest
 /// error of any finite element, which conformance tests check; one that depends on the row's length is
 /// `error_bound(row_stats, std::int64_t dim)`. `load_float<W>(bytes, vector)` turns W packed codes into
-/// codewords at once: the wide host path, W = 8, and 16 where that is a register. `store_float<W>(vector, scale, bytes)`
-/// is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in loops of 16
-/// that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core path of the
-/// device:
+/// codewords at once: the wide host path, W = 8, and 16 where that is a register. Codewords that are whole numbers,
+/// none beyond a codeword_limit of at most 256, may come as integers, too: `load_int16<W>(bytes, vector)`, W = 16, and
+/// 32 where that is a register. `store_float<W>(vector, scale, bytes)` is the way back, for append: W codes, bit for
+/// bit those of encode; without it, append calls encode in loops of 16 that compilers turn into vector code, as far as
+/// they can. The last, all together, are the tensor-core path of the device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply
@@ -259,7 +260,7 @@ concept has_load_float = requires(const std::byte* codes, vec<float, 8>& values)
 
 /// The optional integer host path: codewords are whole numbers, no larger than a byte holds.
 template <class Q>
-concept has_load_int16 = has_codeword_limit<Q> && Q::codeword_limit <= 256 &&
+concept has_load_int16 = has_codeword_limit<Q> && Q::codeword_limit >= 1 && Q::codeword_limit <= 256 &&
                          requires(const std::byte* codes, vec<std::int16_t, 16>& values) {
   Q::template load_int16<16>(codes, values);
 };

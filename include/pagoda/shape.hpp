@@ -95,6 +95,9 @@ struct storage_shape {
   friend constexpr bool operator==(const storage_shape&, const storage_shape&) = default;
 };
 
+/// The largest head_dim, of keys or values: latent attention's 512 elements and 64 rotary ones.
+inline constexpr std::int64_t max_head_dim = 576;
+
 /// Throws invalid_argument unless the shape is one that append and attention take: head dims are multiples of 8 from 8
 /// to 576.
 constexpr void check_shape(const storage_shape& shape) {
@@ -102,8 +105,9 @@ constexpr void check_shape(const storage_shape& shape) {
   check_range("kv_heads", shape.kv_heads, 1, 1 << 20);
   for (const auto& [name, dim] : {std::pair<std::string_view, std::int32_t>{"head_dim", shape.key_dim()},
                                   std::pair<std::string_view, std::int32_t>{"value_head_dim", shape.value_dim()}}) {
-    if (dim < 8 || dim > 576 || dim % 8 != 0) {
-      detail::fail(name, " is ", dim, ", but must be a multiple of 8 from 8 to 576: set it, or pad the heads");
+    if (dim < 8 || dim > max_head_dim || dim % 8 != 0) {
+      detail::fail(name, " is ", dim, ", but must be a multiple of 8 from 8 to ", max_head_dim,
+                   ": set it, or pad the heads");
     }
   }
 }

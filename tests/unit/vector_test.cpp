@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector conversions against the scalar ones on every pattern; exp against double; sums against their written
 // order.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -263,6 +264,55 @@ TEST_CASE("vector: exp is within 3e-7 from -87 to 88.72") {
   }
   INFO("largest relative error ", worst);
   CHECK(worst < 3e-7);
+}
+
+TEST_CASE_TEMPLATE("vector: exp of what is at most 0", W, width<8>, width<16>) {
+  constexpr int lanes = W::value;
+  const auto of = [](float x) {
+    vec<float, lanes> v = pagoda::detail::broadcast<lanes>(-1.0f);
+    v[lanes - 3] = x;
+    const vec<float, lanes> result = pagoda::detail::exp_of_nonpositive<lanes>(v);
+    CHECK(std::fabs(result[0] - 0.36787944f) < 1e-7f);
+    return result[lanes - 3];
+  };
+  CHECK(of(0.0f) == 1.0f);
+  CHECK(of(-infinity) == 0.0f);
+  CHECK(of(-88.0f) == 0.0f);
+  CHECK(of(std::numeric_limits<float>::lowest()) == 0.0f);
+  for (const std::uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0x7fc001ffu, 0xffffffffu}) {
+    CHECK(std::isnan(of(std::bit_cast<float>(bits))));
+  }
+  double worst = 0;
+  for (int i = 0; i <= 8733; ++i) {
+    const float x = -0.01f * static_cast<float>(i);
+    const double expected = std::exp(static_cast<double>(x));
+    worst = std::max(worst, std::fabs(static_cast<double>(of(x)) - expected) / expected);
+  }
+  CHECK(worst < 3e-7);
+  for (float x = -88.0f; x < -87.3f; x += 0.001f) {
+    const double expected = std::exp(static_cast<double>(x));
+    const float result = of(x);
+    // n = -127 flushes, n = -126 may be subnormal.
+    CHECK((result == 0.0f || std::fabs(static_cast<double>(result) - expected) < 3e-7 * expected + 0x1p-149));
+  }
+}
+
+TEST_CASE("vector: sums, maxima and exp of 16 lanes are those of their halves") {
+  vec<float, 16> rows[8];
+  for (int row = 0; row < 8; ++row) {
+    for (int lane = 0; lane < 16; ++lane) rows[row][lane] = static_cast<float>((lane * 7 + row * 5) % 23) - 11.25f;
+  }
+  const vec<float, 8> sums = pagoda::detail::horizontal_sum8(rows);
+  for (int row = 0; row < 8; ++row) {
+    float sum = 0;
+    float largest = -infinity;
+    for (int lane = 0; lane < 16; ++lane) sum += rows[row][lane], largest = std::max(largest, rows[row][lane]);
+    CHECK(pagoda::detail::horizontal_sum(rows[row]) == sum);  // quarters: exact in any order
+    CHECK(sums[row] == sum);
+    CHECK(pagoda::detail::horizontal_max(rows[row]) == largest);
+    const vec<float, 16> powers = pagoda::detail::exp<16>(rows[row]);
+    for (int lane = 0; lane < 16; ++lane) CHECK(powers[lane] == exp_of(rows[row][lane]));
+  }
 }
 
 TEST_CASE("vector: exp at the ends of its range") {

@@ -69,8 +69,8 @@ inline void check_limits(const step_limits& limits) {
   check_range("step_limits::blocks", limits.blocks, 1, most);
   check_range("step_limits::queries_per_sequence", limits.queries_per_sequence, 1, most);
   check_range("step_limits::query_heads", limits.query_heads, 1, 1 << 20);
-  check_range("step_limits::value_head_dim", limits.value_head_dim, 8, 576);
-  check_range("step_limits::rotated_head_dim", limits.rotated_head_dim, 0, 576);
+  check_range("step_limits::value_head_dim", limits.value_head_dim, 8, max_head_dim);
+  check_range("step_limits::rotated_head_dim", limits.rotated_head_dim, 0, max_head_dim);
 }
 
 /// Queries of a sequence that have room in a partial result.

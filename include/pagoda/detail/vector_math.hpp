@@ -124,16 +124,13 @@ PAGODA_ALWAYS_INLINE float horizontal_max(const vec<float, 16>& v) {
   return horizontal_max(low > high ? low : high);
 }
 
-/// Natural exponential. Relative error below 3e-7 where the result is a normal float; 0 below -87.33654 (results that
-/// would be subnormal are flushed) and for -inf; +inf where the result overflows, from 88.72284 on; a NaN stays a NaN.
-/// Source: x = n ln 2 + r with |r| <= ln(2) / 2, ln 2 split as 355/512 plus a rest (Cody and Waite). On that interval
-/// 1 + r + r^2 q(r), with q of degree 4, is the minimax fit of the relative error (Remez exchange): 3.1e-9.
+/// x = n ln 2 + r with |r| <= ln(2) / 2: returns exp(r). `shifted` receives n, plus 1.5 * 2^23, which leaves n in the
+/// low bits of its pattern. Source: ln 2 split as 355/512 plus a rest (Cody and Waite); on that interval 1 + r + r^2
+/// q(r), with q of degree 4, is the minimax fit of the relative error (Remez exchange): 3.1e-9.
 template <int W>
-PAGODA_ALWAYS_INLINE vec<float, W> exp(const vec<float, W>& x) {
-  using words = vec<std::uint32_t, W>;
-  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low mantissa bits, too.
+PAGODA_ALWAYS_INLINE vec<float, W> exp_of_rest(const vec<float, W>& x, vec<float, W>& shifted) {
   const vec<float, W> round = broadcast<W>(12582912.0f);
-  const vec<float, W> shifted = fma(x, broadcast<W>(1.44269504f), round);
+  shifted = fma(x, broadcast<W>(1.44269504f), round);
   const vec<float, W> n = shifted - round;
   const vec<float, W> high = fma(n, broadcast<W>(-0.693359375f), x);  // n * 355/512 is exact: 8 bits by 9 bits
   const vec<float, W> r = fma(n, broadcast<W>(2.12194440e-4f), high);
@@ -142,7 +139,16 @@ PAGODA_ALWAYS_INLINE vec<float, W> exp(const vec<float, W>& x) {
   q = fma(q, r, broadcast<W>(0.0416683908f));
   q = fma(q, r, broadcast<W>(0.166665204f));
   q = fma(q, r, broadcast<W>(0.499999934f));
-  const vec<float, W> mantissa = fma(r * r, q, r) + 1.0f;
+  return fma(r * r, q, r) + 1.0f;
+}
+
+/// Natural exponential. Relative error below 3e-7 where the result is a normal float; 0 below -87.33654 (results that
+/// would be subnormal are flushed) and for -inf; +inf where the result overflows, from 88.72284 on; a NaN stays a NaN.
+template <int W>
+PAGODA_ALWAYS_INLINE vec<float, W> exp(const vec<float, W>& x) {
+  using words = vec<std::uint32_t, W>;
+  vec<float, W> shifted;
+  const vec<float, W> mantissa = exp_of_rest<W>(x, shifted);
   // n goes into the exponent field in one step: with n = 128 the mantissa is below 1 for every x that does not
   // overflow.
   const words scaled = __builtin_bit_cast(words, mantissa) + (__builtin_bit_cast(words, shifted) << 23);
@@ -154,28 +160,17 @@ PAGODA_ALWAYS_INLINE vec<float, W> exp(const vec<float, W>& x) {
   return __builtin_bit_cast(vec<float, W>, result);
 }
 
-/// exp of what is at most 0, in fewer operations: as exp above, but 0 from -87.7 down.
-/// Requires: no lane is above 0. A NaN stays a NaN.
+/// exp of what is at most 0, in fewer operations: as exp above, but 0 from -88 down, and right to a subnormal's spacing
+/// between the two limits. Requires: no lane is above 0. A NaN stays a NaN.
 template <int W>
 PAGODA_ALWAYS_INLINE vec<float, W> exp_of_nonpositive(const vec<float, W>& x) {
   using words = vec<std::uint32_t, W>;
   const vec<float, W> limit = broadcast<W>(-88.0f);
-  const vec<float, W> held = x < limit ? limit : x;
-  const vec<float, W> round = broadcast<W>(12582912.0f);
-  const vec<float, W> shifted = fma(held, broadcast<W>(1.44269504f), round);
-  const vec<float, W> n = shifted - round;
-  const vec<float, W> high = fma(n, broadcast<W>(-0.693359375f), held);
-  const vec<float, W> r = fma(n, broadcast<W>(2.12194440e-4f), high);
-  vec<float, W> q = broadcast<W>(0.00138145401f);
-  q = fma(q, r, broadcast<W>(0.00836874511f));
-  q = fma(q, r, broadcast<W>(0.0416683908f));
-  q = fma(q, r, broadcast<W>(0.166665204f));
-  q = fma(q, r, broadcast<W>(0.499999934f));
-  q = fma(q, r, broadcast<W>(1.0f));
-  q = fma(q, r, broadcast<W>(1.0f));
+  vec<float, W> shifted;
+  const vec<float, W> mantissa = exp_of_rest<W>(x < limit ? limit : x, shifted);
   // 2^n, which is 0 for n = -127: a product, so that a NaN survives whatever its bits do to n.
   const words power = (__builtin_bit_cast(words, shifted) << 23) + 0x3f800000u;
-  return q * __builtin_bit_cast(vec<float, W>, power);
+  return mantissa * __builtin_bit_cast(vec<float, W>, power);
 }
 
 }  // namespace PAGODA_ISA

@@ -25,8 +25,6 @@ inline namespace PAGODA_ISA {
 using pagoda::detail::load_float;
 using pagoda::detail::store_float;
 
-inline constexpr std::int64_t max_dim = 576;
-
 template <class Quantizer>
 struct identity_element {
   using type = void;
@@ -87,7 +85,7 @@ class row_writer {
   struct pending {
     std::byte* codes;
     std::byte* scales;
-    alignas(64) float values[max_dim];
+    alignas(64) float values[max_head_dim];
   };
 
   template <class To>
@@ -119,7 +117,7 @@ class row_writer {
   bool has_pending_ = false;
   int next_ = 0;  // where the next row goes; the other one is pending
   pending rows_[2];
-  alignas(64) std::byte codes_[max_dim * 4];
+  alignas(64) std::byte codes_[max_head_dim * 4];
 };
 
 /// Writes tokens token_begin to token_end - 1 of the step, all heads. No values where they lie in the keys.

@@ -108,7 +108,7 @@ class attention_job {
     const vec<float, 8> offset = broadcast<8>(state.offset);
     const std::int64_t dim = view_.value_dim;
     Output* to = output_.row(query_row, head);
-    alignas(64) float rotated[is_rotated_v<ValueQuantizer> ? 576 : 1];
+    alignas(64) float rotated[is_rotated_v<ValueQuantizer> ? max_head_dim : 1];
     for (std::int64_t d = 0; d < dim; d += 8) {
       vec<float, 8> value;
       load_float<8>(values + d, value);

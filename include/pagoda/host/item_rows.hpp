@@ -26,7 +26,8 @@ inline namespace PAGODA_ISA {
 
 /// Whether Q's codes are read as 16-bit integers, in rows that fill a register of them.
 template <class Quantizer>
-inline constexpr bool reads_int16_v = has_int16_unit&& has_load_int16<Quantizer>&& tile_plane<Quantizer>::direct;
+inline constexpr bool reads_int16_v =
+    has_load_int16<Quantizer> ? has_int16_unit&& tile_plane<Quantizer>::direct : false;
 constexpr bool fills_int16(std::int64_t dim) noexcept {
   return dim >= 2 * width;
 }
@@ -142,6 +143,7 @@ class item_rows {
       const std::int64_t begun = gather_.begin() / chunk_tokens;
       if (chunk >= 0 && begun != chunk) close_chunk();
       chunk = begun;
+      alike_ = sight_.alike(gather_);
       for (std::int64_t head = item_.head_begin; head < item_.head_end; ++head) {
         gather_.select_head(head);
         const std::int64_t first_row = (head - item_.head_begin) * head_rows_;
@@ -153,8 +155,7 @@ class item_rows {
         }
       }
     }
-    if (chunk >= 0) close_chunk();
-    if (!has_total_) close_chunk();
+    close_chunk();
   }
 
   /// A row's result after the walk. Shapes: output [padded(value_dim)].
@@ -199,7 +200,7 @@ class item_rows {
     keys_ahead_ = gather_.keys().ahead(same_tile, next, same_tile ? gather_.count() : gather_.next_count());
     values_ahead_ = gather_.values().ahead(true, head, gather_.count());
     passes_ = 0;
-    all_passes_ = sight_.alike(gather_) ? passes_of(head_rows_) : queries_ * passes_of(group_);
+    all_passes_ = alike_ ? passes_of(head_rows_) : queries_ * passes_of(group_);
   }
 
   softmax_input softmax_of(std::int64_t query, const tile_sight& sight) noexcept {
@@ -213,7 +214,7 @@ class item_rows {
   // ---- A few rows.
 
   void visit_passes(std::int64_t first_row) {
-    if (sight_.alike(gather_)) {
+    if (alike_) {
       const tile_sight sight = sight_.everything(gather_.count());
       visit_rows(first_row, head_rows_, sight, softmax_of(0, sight));
       return;
@@ -334,18 +335,17 @@ class item_rows {
   void visit_panels(std::int64_t first_row) {
     pack_keys(gather_.keys().floats(), gather_.count(), view_.key_dim, key_panels_);
     pack_values(gather_.values().floats(), gather_.count(), view_.value_dim, value_panels_);
-    const bool all_alike = sight_.alike(gather_);
     for (std::int64_t row = 0; row < head_rows_; row += score_rows) {
       const std::int64_t rows = std::min(score_rows, head_rows_ - row);
-      visit_block(first_row + row, rows, row, all_alike);
+      visit_block(first_row + row, rows, row);
     }
   }
 
   /// Rows of one kv head, of which the first is number `place` among them.
-  void visit_block(std::int64_t row, std::int64_t rows, std::int64_t place, bool all_alike) {
+  void visit_block(std::int64_t row, std::int64_t rows, std::int64_t place) {
     const std::int64_t dim = view_.value_dim;
     score_panels(query_ + row * padded(view_.key_dim), rows, view_.key_dim, key_panels_, gather_.count(), scores_);
-    if (all_alike) {
+    if (alike_) {
       softmax_rows(row, 0, rows, softmax_of(0, sight_.everything(gather_.count())));
       accumulate_panels(scores_, rows, 0, gather_.count(), value_panels_, dim, output_of(row));
       return;
@@ -406,6 +406,7 @@ class item_rows {
   bool panels_;
   tile_gather<KeyQuantizer, ValueQuantizer> gather_;
   query_sight sight_;
+  bool alike_ = false;          // all queries see the whole tile at hand
   lines_ahead keys_ahead_{};    // of the next head
   lines_ahead values_ahead_{};  // of the head at hand
   std::int64_t passes_ = 0;     // so far, of the head at hand

@@ -196,8 +196,8 @@ PAGODA_ALWAYS_INLINE void multiply_rows(const float* queries, std::int64_t dim, 
   }
 }
 
-/// Writes eight scores of each of Rows rows, of which totals[n] has Rows * 8 / Rows: those of 8 / Rows tokens, row by
-/// row.
+/// Writes eight scores of each of Rows rows. totals[n] holds those of tokens n * 8 / Rows on, 8 / Rows of each row, row
+/// by row.
 template <int Rows>
 PAGODA_ALWAYS_INLINE void store_scores(const vec<float, 8> (&totals)[static_cast<std::size_t>(Rows)], float* scores) {
   if constexpr (Rows == 1) {
@@ -219,8 +219,8 @@ PAGODA_ALWAYS_INLINE void store_scores(const vec<float, 8> (&totals)[static_cast
 }
 
 /// Dot products of Rows queries with all keys of a tile.
-/// Shapes: queries [Rows, padded(dim)], zero from dim on; scores [Rows, tile_tokens]; ahead: read
-/// while the keys are.
+/// Shapes: queries [Rows, padded(dim)], zero from dim on; scores [Rows, tile_tokens]; ahead: lines to ask for
+/// meanwhile.
 template <class Keys, int Rows>
 void score_tile(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t count, float* scores,
                 const lines_ahead& ahead) noexcept {
@@ -288,7 +288,7 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const tile_row
 }
 
 /// Adds the weighted values of a tile to Rows outputs.
-/// Shapes: weights [Rows, tile_tokens]; output [Rows, padded(dim)] .
+/// Shapes: weights [Rows, tile_tokens]; output [Rows, padded(dim)].
 template <class Values, int Rows>
 void accumulate_tile(const float* weights, const tile_rows& values, std::int64_t count, std::int64_t dim, float* output,
                      const lines_ahead& ahead) noexcept {

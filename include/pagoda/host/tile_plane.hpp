@@ -97,15 +97,8 @@ class tile_plane {
   void locate(std::int64_t t, block_id block, std::int64_t slot) noexcept {
     const std::byte* row = rows_.row(block, 0, slot);
     next_.rows[t] = row;
-    if (t == 0) next_.span_count = 0;
-    const std::int64_t bytes = row_bytes<Quantizer>(dim_);
-    byte_span* last = next_.spans + next_.span_count - 1;
-    if (t > 0 && row == last->begin + last->bytes) {
-      last->bytes += bytes;
-    } else {
-      next_.spans[next_.span_count++] = {row, bytes};
-    }
     if constexpr (has_scale_v<scale_type>) next_.scales[t] = scales_.row(block, 0, slot);
+    if (access_ == row_access::codes) join_span(t, row);
   }
 
   /// Makes the next tile the tile at hand.
@@ -158,6 +151,20 @@ class tile_plane {
     byte_span* spans = nullptr;          // [tile_tokens], the rows again, joined where they touch
     std::int64_t span_count = 0;
   };
+
+  /// Adds the row of token t to the spans.
+  void join_span(std::int64_t t, const std::byte* row) noexcept {
+    const std::int64_t bytes = row_bytes<Quantizer>(dim_);
+    if (t == 0) next_.span_count = 0;
+    if (next_.span_count > 0) {
+      byte_span& last = next_.spans[next_.span_count - 1];
+      if (row == last.begin + last.bytes) {
+        last.bytes += bytes;
+        return;
+      }
+    }
+    next_.spans[next_.span_count++] = {row, bytes};
+  }
 
   void load_scales(std::int64_t head, std::int64_t count) noexcept {
     const std::int64_t head_offset = head * scales_.head_stride;

@@ -29,7 +29,7 @@ struct row_codec {
   /// Writes code_bytes<Q>(dim) bytes at `codes` and row_scale_bytes<Q>(dim) at `scales`.
   static void encode(const float* row, std::int64_t dim, std::byte* codes, std::byte* scales) noexcept {
     if constexpr (is_rotated_v<Q>) {
-      alignas(64) float rotated[576];
+      alignas(64) float rotated[max_head_dim];
       fit(row, dim, rotated, scales);
       encode_fitted(rotated, dim, scales, codes);
     } else {
