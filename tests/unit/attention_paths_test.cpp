@@ -132,6 +132,17 @@ TEST_CASE_TEMPLATE("every group size and head dim agrees with the reference, in 
   }
 }
 
+TEST_CASE_TEMPLATE("every head dim there is agrees with the reference, whatever it leaves of a register", Q,
+                   EVERY_KIND) {
+  for (std::int32_t dim = 8; dim <= 576; dim += 8) {
+    CAPTURE(dim);
+    const attention_case<Q> batch({.shape = {.kv_heads = 1, .head_dim = dim, .value_head_dim = 584 - dim},
+                                   .query_group = 1 + dim / 8 % 3,
+                                   .batch = {{1, 1, -1, 1}, {18, 1, -1, 2}}});
+    check_within_bound(batch, {});
+  }
+}
+
 constexpr std::int32_t edge_lengths[] = {15, 16, 17, 63, 64, 65, 511, 512, 513};
 
 const std::vector<attention_options>& edge_options() {

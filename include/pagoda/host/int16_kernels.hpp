@@ -63,14 +63,14 @@ inline float round_to_int16(const float* from, std::int64_t dim, std::int32_t li
   return amax == 0.0f && poison == 0.0f ? 0.0f : std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Codewords d to d + W - 1 of a row; only the first 16 of 32, and zeros, where the row ends there. Rows are padded to
-/// 16 bytes, so 16 codes may always be read.
+/// Codewords d to d + W - 1 of a row; only the first 16 of 32, and zeros, where the row ends with them. Rows are padded
+/// to 16 bytes, so a multiple of 16 codes may always be read.
 template <class Quantizer, int W = 2 * width>
 PAGODA_ALWAYS_INLINE void load_shorts(const std::byte* row, std::int64_t d, [[maybe_unused]] std::int64_t dim,
                                       vec<std::int16_t, W>& values) {
   const std::byte* from = row + d * Quantizer::bits / 8;
   if constexpr (W == 32) {
-    if (d + W > dim) {
+    if (d + 16 >= dim) {
       vec<std::int16_t, 16> last;
       Quantizer::template load_int16<16>(from, last);
       values = vec<std::int16_t, W>{};
