@@ -90,6 +90,17 @@ PAGODA_ALWAYS_INLINE vec<float, 8> horizontal_sum8(const vec<float, 8> (&a)[8]) 
 #endif
 }
 
+/// The same for four vectors.
+PAGODA_ALWAYS_INLINE vec<float, 4> horizontal_sum4(const vec<float, 8>& a, const vec<float, 8>& b,
+                                                   const vec<float, 8>& c, const vec<float, 8>& d) {
+#if PAGODA_HAS_AVX2
+  const __m256 quads = _mm256_hadd_ps(_mm256_hadd_ps(__m256(a), __m256(b)), _mm256_hadd_ps(__m256(c), __m256(d)));
+  return vec<float, 4>(_mm_add_ps(_mm256_castps256_ps128(quads), _mm256_extractf128_ps(quads, 1)));
+#else
+  return vec<float, 4>{horizontal_sum(a), horizontal_sum(b), horizontal_sum(c), horizontal_sum(d)};
+#endif
+}
+
 /// Returns the largest lane. A NaN lane may be ignored or returned.
 PAGODA_ALWAYS_INLINE float horizontal_max(const vec<float, 8>& v) {
 #if PAGODA_HAS_AVX2
@@ -116,6 +127,12 @@ PAGODA_ALWAYS_INLINE vec<float, 8> horizontal_sum8(const vec<float, 16> (&a)[8])
   vec<float, 8> halves[8];
   for (int i = 0; i < 8; ++i) halves[i] = lower(a[i]) + upper(a[i]);
   return horizontal_sum8(halves);
+}
+
+/// The same for four vectors.
+PAGODA_ALWAYS_INLINE vec<float, 4> horizontal_sum4(const vec<float, 16>& a, const vec<float, 16>& b,
+                                                   const vec<float, 16>& c, const vec<float, 16>& d) {
+  return horizontal_sum4(lower(a) + upper(a), lower(b) + upper(b), lower(c) + upper(c), lower(d) + upper(d));
 }
 
 PAGODA_ALWAYS_INLINE float horizontal_max(const vec<float, 16>& v) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <pagoda/detail/vector_math.hpp>
 #include <pagoda/quantizer.hpp>
@@ -21,6 +22,7 @@ inline namespace PAGODA_ISA {
 using pagoda::detail::broadcast;
 using pagoda::detail::fma;
 using pagoda::detail::horizontal_sum;
+using pagoda::detail::horizontal_sum4;
 using pagoda::detail::horizontal_sum8;
 using pagoda::detail::load_float;
 using pagoda::detail::store_float;
@@ -218,30 +220,73 @@ PAGODA_ALWAYS_INLINE void store_scores(const vec<float, 8> (&totals)[static_cast
   }
 }
 
+/// Scores of four rows for tokens t to t + Tokens - 1. Shapes: scores [tile_tokens, 4].
+template <class Keys, int Tokens>
+PAGODA_ALWAYS_INLINE void score_tokens(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t t,
+                                       ahead_steps& asked, float* scores) {
+  lanes sums[static_cast<std::size_t>(4 * Tokens)];
+  multiply_rows<Keys, 4, Tokens>(queries, dim, keys, t, asked, sums);
+  PAGODA_UNROLL
+  for (int i = 0; i < Tokens; ++i) {
+    const vec<float, 4> four = horizontal_sum4(sums[i], sums[Tokens + i], sums[2 * Tokens + i], sums[3 * Tokens + i]);
+    std::memcpy(scores + 4 * (t + i), &four, sizeof(four));
+  }
+}
+
+/// score_tile for four rows, three tokens at a time: eight sums would just hide the latency of FMA if its ports always
+/// took turns, twelve do in practice, and fill 16 registers with three keys and a query.
+template <class Keys>
+void score_four_rows(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t count, float* scores,
+                     const lines_ahead& ahead) noexcept {
+  alignas(64) float by_token[4 * tile_tokens];
+  ahead_steps asked(ahead, (count / 3 + count % 3) * (dim / (step_lanes * width)));
+  const std::int64_t full = count / 3 * 3;
+  for (std::int64_t t = 0; t < full; t += 3) score_tokens<Keys, 3>(queries, dim, keys, t, asked, by_token);
+  for (std::int64_t t = full; t < count; ++t) score_tokens<Keys, 1>(queries, dim, keys, t, asked, by_token);
+  for (std::int64_t t = count; t % 4 != 0; ++t) {
+    for (int r = 0; r < 4; ++r) by_token[4 * t + r] = 0;
+  }
+  for (std::int64_t t = 0; t < count; t += 4) {
+    vec<float, 8> low;
+    vec<float, 8> high;
+    load_float<8>(by_token + 4 * t, low);
+    load_float<8>(by_token + 4 * t + 8, high);
+    const vec<float, 4> rows[4] = {
+        __builtin_shufflevector(low, high, 0, 4, 8, 12), __builtin_shufflevector(low, high, 1, 5, 9, 13),
+        __builtin_shufflevector(low, high, 2, 6, 10, 14), __builtin_shufflevector(low, high, 3, 7, 11, 15)};
+    PAGODA_UNROLL
+    for (int r = 0; r < 4; ++r) std::memcpy(scores + r * tile_tokens + t, &rows[r], sizeof(rows[r]));
+  }
+}
+
 /// Dot products of Rows queries with all keys of a tile.
 /// Shapes: queries [Rows, padded(dim)], zero from dim on; scores [Rows, tile_tokens]; ahead: lines to ask for
 /// meanwhile.
 template <class Keys, int Rows>
 void score_tile(const float* queries, std::int64_t dim, const tile_rows& keys, std::int64_t count, float* scores,
                 const lines_ahead& ahead) noexcept {
-  constexpr int together = 8 / Rows;  // eight sums hide the latency of FMA
-  ahead_steps asked(ahead, (count / 8 * Rows + count % 8) * (dim / (step_lanes * width)));
-  const std::int64_t full = count / 8 * 8;
-  for (std::int64_t t = 0; t < full; t += 8) {
-    vec<float, 8> totals[static_cast<std::size_t>(Rows)];
-    PAGODA_UNROLL
-    for (int n = 0; n < Rows; ++n) {
-      lanes sums[8];
-      multiply_rows<Keys, Rows, together>(queries, dim, keys, t + n * together, asked, sums);
-      totals[n] = horizontal_sum8(sums);
+  if constexpr (Rows == 4) {
+    score_four_rows<Keys>(queries, dim, keys, count, scores, ahead);
+  } else {
+    constexpr int together = 8 / Rows;
+    ahead_steps asked(ahead, (count / 8 * Rows + count % 8) * (dim / (step_lanes * width)));
+    const std::int64_t full = count / 8 * 8;
+    for (std::int64_t t = 0; t < full; t += 8) {
+      vec<float, 8> totals[static_cast<std::size_t>(Rows)];
+      PAGODA_UNROLL
+      for (int n = 0; n < Rows; ++n) {
+        lanes sums[8];
+        multiply_rows<Keys, Rows, together>(queries, dim, keys, t + n * together, asked, sums);
+        totals[n] = horizontal_sum8(sums);
+      }
+      store_scores<Rows>(totals, scores + t);
     }
-    store_scores<Rows>(totals, scores + t);
-  }
-  for (std::int64_t t = full; t < count; ++t) {
-    lanes sums[static_cast<std::size_t>(Rows)];
-    multiply_rows<Keys, Rows, 1>(queries, dim, keys, t, asked, sums);
-    PAGODA_UNROLL
-    for (int r = 0; r < Rows; ++r) scores[r * tile_tokens + t] = horizontal_sum(sums[r]);
+    for (std::int64_t t = full; t < count; ++t) {
+      lanes sums[static_cast<std::size_t>(Rows)];
+      multiply_rows<Keys, Rows, 1>(queries, dim, keys, t, asked, sums);
+      PAGODA_UNROLL
+      for (int r = 0; r < Rows; ++r) scores[r * tile_tokens + t] = horizontal_sum(sums[r]);
+    }
   }
 }
 
@@ -287,6 +332,12 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe(const float* weights, const tile_row
   }
 }
 
+/// The most stripes of three registers out of so many, such that stripes of two take the rest.
+constexpr std::int64_t stripes_of_three(std::int64_t registers) noexcept {
+  const std::int64_t most = registers / 3;
+  return registers % 3 == 1 ? std::max<std::int64_t>(0, most - 1) : most;
+}
+
 /// Adds the weighted values of a tile to Rows outputs.
 /// Shapes: weights [Rows, tile_tokens]; output [Rows, padded(dim)].
 template <class Values, int Rows>
@@ -294,8 +345,15 @@ void accumulate_tile(const float* weights, const tile_rows& values, std::int64_t
                      const lines_ahead& ahead) noexcept {
   constexpr int together = 8 / Rows;
   constexpr std::int64_t stripe = width * together;
-  ahead_steps asked(ahead, count / step_tokens * (dim / stripe + (dim % stripe + width - 1) / width));
+  const std::int64_t threes = Rows == 4 ? stripes_of_three(dim / width) : 0;  // twelve sums, as in score_four_rows
+  const std::int64_t rest = dim - threes * 3 * width;
+  ahead_steps asked(ahead, count / step_tokens * (threes + rest / stripe + (rest % stripe + width - 1) / width));
   std::int64_t d = 0;
+  if constexpr (Rows == 4) {
+    for (; d < threes * 3 * width; d += 3 * width) {
+      accumulate_stripe<Values, Rows, 3>(weights, values, count, dim, d, output, asked);
+    }
+  }
   for (; d + stripe <= dim; d += stripe) {
     accumulate_stripe<Values, Rows, together>(weights, values, count, dim, d, output, asked);
   }
