@@ -41,22 +41,43 @@ set(order
   memory/borrowed.hpp
 
   # Bookkeeping.
+  eviction.hpp
+  eviction/block_list.hpp
+  eviction/block_heap.hpp
+  eviction/lru.hpp
+  eviction/fifo.hpp
+  eviction/lfu.hpp
+  eviction/priority.hpp
+  eviction/never.hpp
+  eviction/built_in.hpp
   retention.hpp
   block_pool.hpp
+  token_history.hpp
+  detail/content_key.hpp
+  prefix_index.hpp
   copy_list.hpp
   batch_view.hpp
   manager_config.hpp
+  statistics.hpp
+  detail/evictor.hpp
+  detail/reuse_distances.hpp
+  detail/manager_eviction.inl
+  detail/manager_prefix.inl
+  detail/manager_report.inl
+  detail/manager_transfer.inl
   detail/manager_plan.inl
   detail/manager_commit.inl
   detail/manager_sequences.inl
   manager_core.hpp
   sequence.hpp
+  prefix_match.hpp
   step.hpp
   block_manager.hpp
 
   # Both together.
   cache_view.hpp
   block_storage.hpp
+  detail/check_transfer.hpp
   cache.hpp
 
   # Attention.
@@ -150,6 +171,7 @@ set(order
   conformance/quantizer.hpp
   conformance/layout.hpp
   conformance/memory.hpp
+  conformance/eviction.hpp
 
   pagoda.hpp
   pagoda.cuh

@@ -23,6 +23,8 @@ struct cache_options {
   std::int64_t max_resident_tokens = 0;
   reuse_rule reuse = reuse_rule::stream_ordered;
   pool_order order = pool_order::by_layer;
+  std::uint64_t prefix_seed = 0;
+  std::int32_t max_events = 0;
 };
 
 /// A paged KV cache of layers that share one block table. For several layer groups, use a block_manager and one
@@ -36,7 +38,7 @@ struct cache_options {
 ///     pagoda::cache<values_in_keys<512>> cache{{.layers = 60, .kv_heads = 1, .head_dim = 576}, num_blocks{4096}};
 ///
 /// The calls that it shares with block_manager are documented there.
-template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory>
+template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory, class Eviction>
 class basic_cache {
  public:
   using storage_type = block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>;
@@ -46,10 +48,12 @@ class basic_cache {
   /// Throws: as block_storage and block_manager do.
   basic_cache(storage_shape shape, num_blocks blocks,
               const cache_options& options = {}) requires allocating_memory<Memory>
-      : storage_(shape, block_size, blocks, options.order), manager_(config(blocks, options)) {}
+      : storage_(shape, block_size, blocks, options.order),
+        manager_(config(shape, blocks, options), evict_by<Eviction>) {}
 
   basic_cache(storage_shape shape, num_blocks blocks, Memory memory, const cache_options& options = {})
-      : storage_(shape, block_size, blocks, std::move(memory), options.order), manager_(config(blocks, options)) {}
+      : storage_(shape, block_size, blocks, std::move(memory), options.order),
+        manager_(config(shape, blocks, options), evict_by<Eviction>) {}
 
   /// Bytes that one token takes in all layers.
   static std::int64_t bytes_per_token(const storage_shape& shape) { return storage_type::bytes_per_token(shape); }
@@ -72,6 +76,12 @@ class basic_cache {
   }
 
   sequence make_sequence() { return manager_.make_sequence(); }
+  sequence make_sequence(prefix_match&& match) { return manager_.make_sequence(std::move(match)); }
+  prefix_match match(const token_history& history, std::int64_t at_most) { return manager_.match(history, at_most); }
+  std::int64_t publish(sequence_id id, const token_history& history, const block_advice& advice = {}) {
+    return manager_.publish(id, history, advice);
+  }
+  void clear_prefixes() { manager_.clear_prefixes(); }
   sequence fork(sequence_id parent) { return manager_.fork(parent); }
   void truncate(sequence_id id, std::int64_t tokens) { manager_.truncate(id, tokens); }
   step plan(std::span<const growth> batch) { return manager_.plan(batch); }
@@ -89,6 +99,7 @@ class basic_cache {
   /// Throws: as block_storage::view; invalid_argument for a step of another cache, or one that was closed.
   view_type view(std::int32_t layer, const step& step) const {
     if (!manager_.owns(step)) {
+      (void)manager_.config();  // a cache that was moved from says that instead
       detail::fail("the step was not planned by this cache, or is committed already: plan it here, and view it before ",
                    "its commit");
     }
@@ -101,14 +112,17 @@ class basic_cache {
   const storage_type& storage() const noexcept { return storage_; }
 
  private:
-  static manager_config config(num_blocks blocks, const cache_options& options) {
-    return {.groups = {{.num_blocks = blocks.value, .keep = options.keep}},
+  static manager_config config(const storage_shape& shape, num_blocks blocks, const cache_options& options) {
+    const std::int64_t block_bytes = storage_type::size_bytes(shape, block_size, num_blocks{1});
+    return {.groups = {{.num_blocks = blocks.value, .keep = options.keep, .block_bytes = block_bytes}},
             .block_size = block_size,
             .max_sequences = options.max_sequences,
             .max_batch = options.max_batch,
             .max_open_steps = options.max_open_steps,
             .max_resident_tokens = options.max_resident_tokens,
-            .reuse = options.reuse};
+            .reuse = options.reuse,
+            .prefix_seed = options.prefix_seed,
+            .max_events = options.max_events};
   }
 
   storage_type storage_;
@@ -129,14 +143,17 @@ template <class T>
 struct is_block_size_option : std::bool_constant<is_block_size_v<T>> {};
 template <class T>
 struct is_memory_option : std::bool_constant<memory_like<T>> {};
+template <class T>
+struct is_eviction_option : std::bool_constant<eviction_like<T>> {};
 
 template <class Option>
 consteval bool require_known_option() {
   static_assert(is_quantizer_option<Option>::value || is_keys_option<Option>::value ||
                     is_values_option<Option>::value || is_layout_option<Option>::value ||
-                    is_block_size_option<Option>::value || is_memory_option<Option>::value,
+                    is_block_size_option<Option>::value || is_memory_option<Option>::value ||
+                    is_eviction_option<Option>::value,
                 "pagoda::cache: this option is no policy: name a quantizer, keys<Q>, values<Q>, values_in_keys<N>, a "
-                "layout, block_size<N> or a memory");
+                "layout, block_size<N>, a memory or an eviction policy");
   return true;
 }
 
@@ -151,6 +168,7 @@ struct resolve_cache {
   static_assert(count_options_v<is_layout_option, Options...> <= 1, "pagoda::cache: two layouts are named");
   static_assert(count_options_v<is_block_size_option, Options...> <= 1, "pagoda::cache: two block sizes are named");
   static_assert(count_options_v<is_memory_option, Options...> <= 1, "pagoda::cache: two memories are named");
+  static_assert(count_options_v<is_eviction_option, Options...> <= 1, "pagoda::cache: two eviction policies are named");
   static_assert(
       count_options_v<is_quantizer_option, Options...> == 0 || count_options_v<is_keys_option, Options...> == 0 ||
           count_options_v<is_values_option, Options...> == 0,
@@ -162,13 +180,14 @@ struct resolve_cache {
   using layout = typename find_option<is_layout_option, heads_tokens_dim, Options...>::type;
   using tokens = typename find_option<is_block_size_option, pagoda::block_size<16>, Options...>::type;
   using memory = typename find_option<is_memory_option, host_memory, Options...>::type;
-  using type = basic_cache<key_quantizer, value_quantizer, layout, tokens, memory>;
+  using eviction = typename find_option<is_eviction_option, lru, Options...>::type;
+  using type = basic_cache<key_quantizer, value_quantizer, layout, tokens, memory, eviction>;
 };
 
 }  // namespace detail
 
 /// basic_cache with the policies named in any order; what is not named takes its default: identity<half>,
-/// heads_tokens_dim, block_size<16>, host_memory. The same policies in any order are the same type.
+/// heads_tokens_dim, block_size<16>, host_memory, lru. The same policies in any order are the same type.
 template <class... Options>
 using cache = typename detail::resolve_cache<Options...>::type;
 

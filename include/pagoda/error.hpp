@@ -47,19 +47,21 @@ class capacity_exceeded : public std::length_error {
 /// Why a plan did not fit: the first layer group that lacks blocks, and what it has.
 /// Units: blocks.
 struct shortage {
-  std::int32_t group = 0;     ///< index of the layer group
-  std::int32_t needed = 0;    ///< blocks that the whole batch needs in it
-  std::int32_t free = 0;      ///< blocks free at once
-  std::int32_t retiring = 0;  ///< blocks that come free when their ticket completes
+  std::int32_t group = 0;      ///< index of the layer group
+  std::int32_t needed = 0;     ///< blocks that the whole batch needs in it
+  std::int32_t free = 0;       ///< blocks free at once
+  std::int32_t evictable = 0;  ///< cached blocks that may be reused at once
+  std::int32_t retiring = 0;   ///< blocks that come free when their ticket completes
 };
 
-/// The pool has fewer free blocks than a call needs.
+/// The pool has fewer free and evictable blocks than a call needs.
 class out_of_blocks : public std::bad_alloc {
  public:
   explicit out_of_blocks(const shortage& why)
       : why_(why),
         message_("pagoda: layer group " + std::to_string(why.group) + " needs " + std::to_string(why.needed) +
-                 " more blocks and has " + std::to_string(why.free) + " free (" + std::to_string(why.retiring) +
+                 " more blocks and has " + std::to_string(why.free) + " free, " + std::to_string(why.evictable) +
+                 " evictable (" + std::to_string(why.retiring) +
                  " retiring): release or truncate a sequence, complete a ticket, or build the pool with more blocks") {}
   const char* what() const noexcept override { return message_.c_str(); }
   const shortage& why() const noexcept { return why_; }

@@ -30,6 +30,12 @@ struct tokens_heads_dim;
 class host_memory;
 class borrowed_memory;
 
+class lru;
+class fifo;
+class lfu;
+class priority;
+class never;
+
 /// Option of cache<...>: tokens of a block.
 template <std::int32_t Tokens>
 struct block_size;
@@ -39,6 +45,7 @@ template <std::int32_t Elements>
 struct values_in_keys;
 
 class sequence;
+class prefix_match;
 class step;
 class block_manager;
 
@@ -50,7 +57,7 @@ template <class KeyQuantizer = identity<half>, class ValueQuantizer = KeyQuantiz
 class block_storage;
 
 template <class KeyQuantizer = identity<half>, class ValueQuantizer = KeyQuantizer, class Layout = heads_tokens_dim,
-          class BlockSize = block_size<16>, class Memory = host_memory>
+          class BlockSize = block_size<16>, class Memory = host_memory, class Eviction = lru>
 class basic_cache;
 
 namespace cuda {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <pagoda/eviction.hpp>
 #include <pagoda/retention.hpp>
 
 namespace pagoda {
@@ -14,6 +15,7 @@ struct layer_group {
   std::int32_t num_blocks = 0;
   retention keep{};
   std::vector<std::int32_t> layers{};  ///< the model's layer numbers; may stay empty in a manager of one group
+  std::int64_t block_bytes = 0;        ///< of a block in all layers of the group: statistics count bytes with it
 };
 
 /// Which released blocks may be given out again.
@@ -31,6 +33,19 @@ struct manager_config {
   std::int32_t max_open_steps = 1;       ///< planned and neither committed nor destroyed
   std::int64_t max_resident_tokens = 0;  ///< of one sequence in one group; sizes the block tables; 0: the whole pool
   reuse_rule reuse = reuse_rule::stream_ordered;
+  std::uint64_t prefix_seed = 0;       ///< of the hashes that find prefixes; no result depends on it
+  std::int32_t prefix_hash_bits = 64;  ///< fewer make collisions, for tests
+  std::int32_t max_events = 0;         ///< prefix events kept until they are taken
+  bool track_reuse = false;            ///< fill manager_stats::reuse_distances; costs O(log blocks) for each block used
+};
+
+/// What a cached block is worth, to policies that ask for it; pins hold under every policy.
+struct block_advice {
+  std::int32_t priority = default_priority;  ///< 0 (goes first) to highest_priority
+  std::int64_t expires = never_expires;      ///< logical time from which it counts as priority 0
+  bool pinned = false;                       ///< never evicted
+
+  friend constexpr bool operator==(const block_advice&, const block_advice&) = default;
 };
 
 /// One sequence's part of a step.
@@ -38,17 +53,6 @@ struct growth {
   sequence_id sequence{};
   std::int32_t new_tokens = 0;
   std::int32_t queries = -1;  ///< query rows of the step; -1: one for each new token
-};
-
-/// Counts of one layer group. Units: blocks, but for tokens.
-struct block_stats {
-  std::int64_t total = 0;
-  std::int64_t free = 0;
-  std::int64_t used = 0;
-  std::int64_t retiring = 0;
-  std::int64_t tokens = 0;  ///< committed and resident, summed over sequences: a shared token counts for each
-
-  friend constexpr bool operator==(const block_stats&, const block_stats&) = default;
 };
 
 /// Where a layer of the model lives.

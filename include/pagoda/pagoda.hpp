@@ -5,6 +5,7 @@
 #include <pagoda/attention/online_softmax.hpp>
 #include <pagoda/block_manager.hpp>
 #include <pagoda/cache.hpp>
+#include <pagoda/eviction/built_in.hpp>
 #include <pagoda/host/append.hpp>
 #include <pagoda/host/attention.hpp>
 #include <pagoda/host/execute.hpp>

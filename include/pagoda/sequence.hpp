@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
 
 #include <pagoda/manager_core.hpp>
 
 namespace pagoda {
+
+struct transferred;
 
 /// Owns one sequence of a block manager; its blocks go back when it dies. Not a template: a request type that holds one
 /// does not depend on how the cache stores its bytes.
@@ -40,10 +43,11 @@ class [[nodiscard]] sequence {
   std::int64_t position() const { return core().position(id_); }
 
   /// Committed tokens that the group still holds; less than position() where retention has dropped blocks.
-  std::int64_t resident(int group = 0) const { return core().resident(id_, group); }
+  std::int64_t resident(int group = only_group) const { return core().resident(id_, group); }
 
  private:
   friend class block_manager;
+  friend transferred transfer(block_manager& from, std::span<const sequence_id> ids, block_manager& to);
 
   sequence(manager_core& core, sequence_id id) noexcept : core_(&core), id_(id) { core.add_handle(); }
 

@@ -18,8 +18,29 @@ namespace pagoda {
 /// Names one block of a pool. 32 bits: every byte offset made from it is computed in 64.
 enum class block_id : std::int32_t { none = -1 };
 
-/// Numbers the steps of a manager in the order of their planning, from 1.
+/// Numbers the steps and transfers of a manager in their order, from 1.
 enum class ticket : std::uint64_t { none = 0 };
+
+/// Stands for the layer group of a manager that has only one. Where there are several it is refused: forgetting a group
+/// must not mean the first.
+inline constexpr int only_group = -1;
+
+namespace detail {
+
+/// The index of a layer group, of so many. Throws: out_of_range for one that is not there.
+inline std::size_t group_index(int group, std::size_t groups) {
+  if (group == only_group && groups == 1) return 0;
+  if (group == only_group) {
+    fail<out_of_range>("no layer group is named, but there are ", groups, ": pass one from 0 to ", groups - 1);
+  }
+  if (group < 0 || static_cast<std::size_t>(group) >= groups) {
+    fail<out_of_range>("layer group ", group, " lies outside 0 to ", static_cast<std::int64_t>(groups) - 1,
+                       ": pass the group of the storage");
+  }
+  return static_cast<std::size_t>(group);
+}
+
+}  // namespace detail
 
 /// Names one sequence of one manager, for ever: the serial is never given twice in a process, so a stale id and an id
 /// of another manager are always found.

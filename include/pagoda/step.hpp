@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <utility>
 
@@ -46,8 +47,9 @@ class [[nodiscard]] step {
   /// Whether take_copies() would return copies. Views are refused until it was called.
   bool copies_pending() const { return core("copies_pending").step_copies(index_) > 0; }
 
-  /// What this step looks like to a layer group: what views are made of. Throws: out_of_range for an unknown group.
-  batch_view batch(int group = 0) const { return core("batch").batch(index_, group); }
+  /// What this step looks like to a layer group: what views are made of. Throws: out_of_range for an unknown group, and
+  /// for none where there are several.
+  batch_view batch(int group = only_group) const { return core("batch").batch(index_, group); }
 
   /// The blocks that the plan added to a sequence, oldest first; for tokens that come from elsewhere.
   std::span<const block_id> new_blocks(int group, int index) const {
@@ -71,6 +73,9 @@ class [[nodiscard]] step {
   void commit(std::span<const std::int32_t> kept) {
     core("commit").commit(index_, kept);
     forget();
+  }
+  void commit(std::initializer_list<std::int32_t> kept) {
+    commit(std::span<const std::int32_t>(kept.begin(), kept.size()));
   }
 
   /// Keeps the accepted path of each sequence's token tree: the numbers of new tokens, from 0, strictly rising. The

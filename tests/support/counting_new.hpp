@@ -19,6 +19,7 @@ class allocation_scope {
   /// The allocation with number `fail_at`, from 0, throws std::bad_alloc.
   explicit allocation_scope(std::int64_t fail_at = never) noexcept {
     allocated_ = 0;
+    bytes_ = 0;
     freed_ = 0;
     fail_at_ = fail_at;
     active_ = true;
@@ -28,6 +29,8 @@ class allocation_scope {
   allocation_scope& operator=(const allocation_scope&) = delete;
 
   std::int64_t allocated() const noexcept { return allocated_; }
+  /// Asked for in all these allocations, freed ones included.
+  std::int64_t bytes() const noexcept { return bytes_; }
   /// Allocations less releases; pieces from before the scope that are released in it count as releases.
   std::int64_t live() const noexcept { return allocated_ - freed_; }
 
@@ -38,6 +41,7 @@ class allocation_scope {
         throw std::bad_alloc();
       }
       ++allocated_;
+      bytes_ += static_cast<std::int64_t>(size);
     }
     if (size == 0) size = 1;
     void* memory = alignment <= alignof(std::max_align_t)
@@ -55,6 +59,7 @@ class allocation_scope {
  private:
   static inline bool active_ = false;
   static inline std::int64_t allocated_ = 0;
+  static inline std::int64_t bytes_ = 0;
   static inline std::int64_t freed_ = 0;
   static inline std::int64_t fail_at_ = never;
 };

@@ -57,6 +57,20 @@ class manager_model {
     return count;
   }
 
+  /// Blocks that two or more hold.
+  std::int64_t shared(std::size_t g) const {
+    std::int64_t count = 0;
+    for (const auto& [block, holders] : groups_[g].holders) count += holders.size() > 1 ? 1 : 0;
+    return count;
+  }
+
+  /// Slots in the tables of sequences without a committed token.
+  std::int64_t slack(std::size_t g) const {
+    std::int64_t entries = 0;
+    for (const auto& [name, seq] : sequences_) entries += static_cast<std::int64_t>(seq.table[g].size());
+    return entries * config_.block_size - tokens(g);
+  }
+
   /// Committed tokens that the group still holds.
   std::int64_t resident(const sequence& seq, std::size_t g) const {
     std::int64_t count = 0;
@@ -126,8 +140,10 @@ class manager_model {
         needed += blocks_for(after) - blocks_for(length(seq)) + (writes_shared_block(g, entry) ? 1 : 0);
       }
       if (needed > free(g)) {
-        return pagoda::shortage{static_cast<std::int32_t>(g), static_cast<std::int32_t>(needed),
-                                static_cast<std::int32_t>(free(g)), static_cast<std::int32_t>(retiring(g))};
+        return pagoda::shortage{.group = static_cast<std::int32_t>(g),
+                                .needed = static_cast<std::int32_t>(needed),
+                                .free = static_cast<std::int32_t>(free(g)),
+                                .retiring = static_cast<std::int32_t>(retiring(g))};
       }
     }
     return std::nullopt;
@@ -191,6 +207,7 @@ class manager_model {
 
   struct group {
     std::map<key, std::set<holder>> holders;  // of every block in use
+    std::map<key, std::uint64_t> given_back;  // the ticket at which one of its holders left: its work may go on
     std::multiset<std::uint64_t> retiring;    // the tickets that the retiring blocks wait for
   };
 
@@ -210,7 +227,10 @@ class manager_model {
   bool writes_shared_block(std::size_t g, const planned& entry) const {
     const sequence& seq = sequences_.at(entry.sequence);
     if (entry.tokens.empty() || length(seq) % config_.block_size == 0) return false;
-    return groups_[g].holders.at(seq.table[g].rbegin()->second).size() > 1;
+    const key last = seq.table[g].rbegin()->second;
+    const auto given_back = groups_[g].given_back.find(last);
+    if (given_back != groups_[g].given_back.end() && given_back->second > completed_) return true;
+    return groups_[g].holders.at(last).size() > 1;
   }
 
   key take(std::size_t g, key owner) {
@@ -220,10 +240,13 @@ class manager_model {
 
   void drop(std::size_t g, key block, holder who) {
     group& state = groups_[g];
+    const bool waits = config_.reuse == pagoda::reuse_rule::on_completion && issued_ > completed_;
     state.holders.at(block).erase(who);
+    if (waits) state.given_back[block] = issued_;
     if (!state.holders.at(block).empty()) return;
     state.holders.erase(block);
-    if (config_.reuse == pagoda::reuse_rule::on_completion && issued_ > completed_) state.retiring.insert(issued_);
+    state.given_back.erase(block);
+    if (waits) state.retiring.insert(issued_);
   }
 
   // Drops the logical blocks from `first` on.
@@ -249,9 +272,11 @@ class manager_model {
       if (kept.empty()) {
         drop(g, last, {entry.sequence, false});
         last = *entry.copied[g];
+        groups_[g].holders[last].erase({entry.sequence, true});
         groups_[g].holders[last].insert({entry.sequence, false});
+      } else {
+        drop(g, *entry.copied[g], {entry.sequence, true});
       }
-      drop(g, *entry.copied[g], {entry.sequence, true});
     }
     if (seq.released) {
       destroy(entry.sequence);

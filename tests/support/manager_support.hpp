@@ -37,13 +37,15 @@ inline void grow(pagoda::block_manager& manager, pagoda::sequence_id id, std::in
   step.commit();
 }
 
-/// Empty if check_integrity finds nothing and each group's free, used and retiring blocks are its total.
+/// Empty if check_integrity finds nothing and each group's free, cached, used and retiring blocks are its total.
 inline std::string faults(const pagoda::block_manager& manager) {
   std::string all;
   for (const std::string& fault : manager.check_integrity().faults) all += fault + "; ";
   for (int group = 0; group < static_cast<int>(manager.config().groups.size()); ++group) {
     const pagoda::block_stats stats = manager.stats(group);
-    if (stats.free + stats.used + stats.retiring != stats.total) all += "free + used + retiring != total; ";
+    if (stats.free + stats.cached + stats.used + stats.retiring != stats.total) {
+      all += "free + cached + used + retiring != total; ";
+    }
   }
   return all;
 }

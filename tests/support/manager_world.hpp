@@ -163,8 +163,13 @@ class manager_world {
   std::string difference() {
     if (const pagoda::integrity_report report = manager.check_integrity(); !report.ok()) return report.faults.front();
     for (std::size_t g = 0; g < groups(); ++g) {
-      const pagoda::block_stats expected{config.groups[g].num_blocks, model.free(g), model.used(g), model.retiring(g),
-                                         model.tokens(g)};
+      const pagoda::block_stats expected{.total = config.groups[g].num_blocks,
+                                         .free = model.free(g),
+                                         .used = model.used(g),
+                                         .retiring = model.retiring(g),
+                                         .shared = model.shared(g),
+                                         .tokens = model.tokens(g),
+                                         .slack = model.slack(g)};
       if (manager.stats(static_cast<int>(g)) != expected) return "statistics differ";
       if (std::string fault = compare_group(g); !fault.empty()) return fault + " in group " + std::to_string(g);
     }

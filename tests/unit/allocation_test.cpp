@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steady state allocates no memory, and an allocation that fails changes nothing.
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,6 +10,7 @@
 #include <pagoda/block_manager.hpp>
 
 #include "counting_new.hpp"
+#include "fail_each.hpp"
 #include "manager_support.hpp"
 
 namespace {
@@ -21,6 +21,7 @@ using pagoda::manager_config;
 using pagoda::sequence;
 using pagoda::step;
 using pagoda_test::allocation_scope;
+using pagoda_test::fail_each;
 using pagoda_test::faults;
 using pagoda_test::grow;
 using pagoda_test::table;
@@ -29,30 +30,6 @@ manager_config two_groups() {
   return {.groups = {{.num_blocks = 2048, .layers = {0}}, {.num_blocks = 1024, .keep = {.window = 64}, .layers = {1}}},
           .block_size = 16,
           .max_sequences = 80};
-}
-
-/// Lets each allocation of a call fail in turn, until the call succeeds. Returns how many failed.
-/// `check` runs after each failure.
-template <class Call, class Check>
-std::int64_t fail_each(Call call, Check check) {
-  for (std::int64_t fail_at = 0; fail_at < 1000; ++fail_at) {
-    std::int64_t live = 0;
-    bool failed = false;
-    {
-      const allocation_scope scope(fail_at);
-      try {
-        call();
-      } catch (const std::bad_alloc&) {
-        failed = true;
-      }
-      live = scope.live();
-    }
-    if (!failed) return fail_at;
-    CHECK(live == 0);
-    check();
-  }
-  FAIL("the call never succeeded");
-  return 0;
 }
 
 TEST_CASE("the counting operator new counts and fails where it is told to") {
@@ -216,7 +193,7 @@ TEST_CASE("an error whose message finds no memory still changes nothing") {
   const sequence seq = manager.make_sequence();
   grow(manager, seq, 5);
   const auto before = table(manager, seq);
-  const pagoda::block_stats stats = manager.stats();
+  const pagoda::block_stats stats = manager.stats(0);
   std::int64_t thrown = 0;
   const std::int64_t failures = fail_each(
       [&] {
@@ -233,7 +210,7 @@ TEST_CASE("an error whose message finds no memory still changes nothing") {
   CHECK(failures > 0);
   CHECK(thrown == 1);
   CHECK(table(manager, seq) == before);
-  CHECK(manager.stats() == stats);
+  CHECK(manager.stats(0) == stats);
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ TEST_CASE("the batch view says what each sequence has") {
     }
   }
   CHECK_THROWS_AS(step.batch(1), pagoda::out_of_range);
-  CHECK_THROWS_AS(step.batch(-1), pagoda::out_of_range);
+  CHECK_THROWS_AS(step.batch(-2), pagoda::out_of_range);
   CHECK_THROWS_AS(step.new_blocks(0, 3), pagoda::out_of_range);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool alone: who holds which block, and in which order blocks are given out.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -192,6 +193,200 @@ TEST_CASE("a pool has at least one block") {
   CHECK_THROWS_AS(block_pool(num_blocks{std::numeric_limits<std::int32_t>::max()}), pagoda::invalid_argument);
   block_pool one(num_blocks{1});
   CHECK(one.allocate() == block_id{0});
+}
+
+TEST_CASE(
+    "a lent block is lent until its ticket completes, whoever holds it, and no longer when it is given out anew") {
+  block_pool pool(num_blocks{2});
+  const block_id block = pool.allocate();
+  CHECK_FALSE(pool.lent(block, ticket::none));
+  pool.lend(block, ticket{3});
+  CHECK(pool.lent(block, ticket::none));
+  CHECK(pool.lent(block, ticket{2}));
+  CHECK_FALSE(pool.lent(block, ticket{3}));
+  pool.keep(block);
+  pool.release(block, ticket{3});
+  pool.share(block);  // found again while it retires
+  CHECK(pool.lent(block, ticket{2}));
+  pool.forget(block);
+  pool.release(block, ticket{4});
+  pool.complete(ticket{4});
+  CHECK(pool.allocate() == block);
+  CHECK_FALSE(pool.lent(block, ticket::none));
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("a block that is kept is cached after its last release, and free once it is forgotten") {
+  block_pool pool(num_blocks{3});
+  const block_id block = pool.allocate();
+  CHECK_FALSE(pool.kept(block));
+  pool.keep(block);
+  pool.keep(block);  // a second time changes nothing
+  CHECK(pool.kept(block));
+  pool.share(block);
+  CHECK_FALSE(pool.release(block));
+  CHECK_FALSE(pool.is_cached(block));
+  CHECK(pool.release(block));
+  CHECK(pool.is_cached(block));
+  CHECK(pool.references(block) == 0);
+  CHECK(pool.cached() == 1);
+  CHECK(pool.free() == 2);
+  CHECK(pool.used() == 0);
+  CHECK(pool.consistent());
+  CHECK_THROWS_AS(pool.release(block), pagoda::logic_error);
+  CHECK_THROWS_AS(pool.keep(block), pagoda::logic_error);
+
+  // It is not given out as long as it is cached.
+  CHECK(pool.allocate() != block);
+  CHECK(pool.allocate() != block);
+  CHECK(pool.try_allocate() == block_id::none);
+  pool.forget(block);
+  CHECK_FALSE(pool.is_cached(block));
+  CHECK(pool.cached() == 0);
+  CHECK(pool.free() == 1);
+  CHECK(pool.consistent());
+  CHECK(pool.allocate() == block);
+  CHECK_FALSE(pool.kept(block));
+}
+
+TEST_CASE("a cached block is in use again when it is shared, and cached again after that") {
+  block_pool pool(num_blocks{2});
+  const block_id block = pool.allocate();
+  pool.keep(block);
+  CHECK(pool.release(block));
+  pool.share(block);
+  CHECK(pool.cached() == 0);
+  CHECK(pool.used() == 1);
+  CHECK(pool.references(block) == 1);
+  CHECK(pool.shared() == 0);
+  pool.share(block);
+  CHECK(pool.shared() == 1);
+  CHECK(pool.consistent());
+  CHECK_FALSE(pool.release(block));
+  CHECK(pool.shared() == 0);
+  CHECK(pool.release(block));
+  CHECK(pool.cached() == 1);
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("shared counts the blocks with two references or more, each once") {
+  block_pool pool(num_blocks{3});
+  const std::vector<block_id> blocks = take(pool, 3);
+  CHECK(pool.shared() == 0);
+  pool.share(blocks[0]);
+  pool.share(blocks[0]);
+  pool.share(blocks[2]);
+  CHECK(pool.shared() == 2);
+  pool.release(blocks[0]);
+  CHECK(pool.shared() == 2);
+  pool.release(blocks[0], ticket{1});
+  CHECK(pool.shared() == 1);
+  pool.release(blocks[2], ticket{1});
+  CHECK(pool.shared() == 0);
+  CHECK(pool.retiring() == 0);
+  CHECK(pool.used() == 3);
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("a block in use that is forgotten becomes free with its last release") {
+  block_pool pool(num_blocks{2});
+  const block_id block = pool.allocate();
+  pool.keep(block);
+  pool.forget(block);
+  CHECK_FALSE(pool.kept(block));
+  CHECK(pool.used() == 1);
+  CHECK_FALSE(pool.release(block));
+  CHECK(pool.free() == 2);
+  pool.forget(block);  // nothing to forget
+  CHECK(pool.free() == 2);
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("a kept block retires, and is cached when its ticket completes") {
+  block_pool pool(num_blocks{4});
+  const std::vector<block_id> blocks = take(pool, 4);
+  for (const int i : {0, 1, 3}) pool.keep(blocks[static_cast<std::size_t>(i)]);
+  CHECK_FALSE(pool.release(blocks[1], ticket{1}));
+  CHECK_FALSE(pool.release(blocks[2], ticket{1}));
+  CHECK_FALSE(pool.release(blocks[0], ticket{2}));
+  CHECK_FALSE(pool.release(blocks[3], ticket{2}));
+  CHECK(pool.retiring() == 4);
+  CHECK(pool.cached() == 0);
+  pool.forget(blocks[3]);  // still retires, but is free afterwards
+  CHECK(pool.retiring() == 4);
+  std::vector<block_id> cached;
+  pool.complete(ticket{1}, [&](block_id block) { cached.push_back(block); });
+  CHECK(cached == std::vector<block_id>{blocks[1]});
+  CHECK(pool.cached() == 1);
+  CHECK(pool.free() == 1);
+  pool.complete(ticket{2}, [&](block_id block) { cached.push_back(block); });
+  CHECK(cached == std::vector<block_id>{blocks[1], blocks[0]});
+  CHECK(pool.cached() == 2);
+  CHECK(pool.free() == 2);
+  CHECK(pool.retiring() == 0);
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("a kept block that retires is found again: it leaves the queue from any place") {
+  for (const std::size_t found : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+    CAPTURE(found);
+    block_pool pool(num_blocks{3});
+    const std::vector<block_id> blocks = take(pool, 3);
+    for (const block_id block : blocks) {
+      pool.keep(block);
+      pool.release(block, ticket{1});
+    }
+    pool.share(blocks[found]);
+    CHECK(pool.retiring() == 2);
+    CHECK(pool.used() == 1);
+    CHECK(pool.references(blocks[found]) == 1);
+    CHECK(pool.consistent());
+    pool.complete(ticket{1});
+    CHECK(pool.cached() == 2);
+    CHECK(pool.used() == 1);
+    CHECK_FALSE(pool.is_cached(blocks[found]));
+    // Its next release waits for a ticket of its own.
+    pool.release(blocks[found], ticket{2});
+    CHECK(pool.retiring() == 1);
+    pool.complete(ticket{1});
+    CHECK(pool.retiring() == 1);
+    pool.complete(ticket{2});
+    CHECK(pool.cached() == 3);
+    CHECK(pool.consistent());
+  }
+}
+
+TEST_CASE("a retiring block that nobody keeps is not found again") {
+  block_pool pool(num_blocks{1});
+  const block_id block = pool.allocate();
+  pool.keep(block);
+  pool.release(block, ticket{1});
+  pool.forget(block);
+  CHECK_THROWS_AS(pool.share(block), pagoda::logic_error);
+  CHECK(pool.retiring() == 1);
+  pool.complete(ticket{1});
+  CHECK(pool.free() == 1);
+  CHECK(pool.cached() == 0);
+  CHECK(pool.consistent());
+}
+
+TEST_CASE("keep, forget and the questions about a block refuse ids outside the pool and blocks nobody holds") {
+  block_pool pool(num_blocks{2});
+  for (const block_id bad : {block_id::none, block_id{2}}) {
+    CHECK_THROWS_AS(pool.keep(bad), pagoda::out_of_range);
+    CHECK_THROWS_AS(pool.forget(bad), pagoda::out_of_range);
+    CHECK_THROWS_AS(pool.is_cached(bad), pagoda::out_of_range);
+  }
+  CHECK_THROWS_AS(pool.keep(block_id{0}), pagoda::logic_error);  // free
+  CHECK_THROWS_WITH_AS(pool.share(block_id{1}), doctest::Contains("which is free"), pagoda::logic_error);
+  const block_id block = pool.allocate();
+  pool.keep(block);
+  pool.release(block, ticket{1});
+  CHECK_THROWS_WITH_AS(pool.keep(block), doctest::Contains("which is retiring"), pagoda::logic_error);
+  pool.complete(ticket{1});
+  CHECK_THROWS_WITH_AS(pool.keep(block), doctest::Contains("which is cached"), pagoda::logic_error);
+  CHECK(pool.cached() == 1);
+  CHECK(pool.consistent());
 }
 
 }  // namespace

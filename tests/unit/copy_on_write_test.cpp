@@ -57,7 +57,7 @@ TEST_CASE("writing into a shared block asks for exactly one copy of it") {
   CHECK(block_copies(copies) == std::vector<block_copy>{{block_id{1}, block_id{2}}});
   CHECK(copies.rows().empty());
   CHECK_THROWS_AS((void)copies.blocks(1), pagoda::out_of_range);
-  CHECK_THROWS_AS((void)copies.rows(-1), pagoda::out_of_range);
+  CHECK_THROWS_AS((void)copies.rows(-2), pagoda::out_of_range);
   CHECK(step.take_copies().empty());
   step.commit();
   CHECK(manager.stats().used == 3);

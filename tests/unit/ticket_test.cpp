@@ -214,4 +214,28 @@ TEST_CASE("no block is given out while an incomplete step may read it") {
   CHECK(manager.try_plan({{a, 1}}).has_value());
 }
 
+TEST_CASE("what another sequence's work under way may use is copied before it is written") {
+  block_manager manager({.groups = {{.num_blocks = 8}}, .reuse = pagoda::reuse_rule::on_completion});
+  sequence first = manager.make_sequence();
+  grow(manager, first, 3);
+  const sequence second = manager.fork(first);
+  const pagoda::ticket last = [&] {
+    step step = manager.plan({{first, 0, 1}});  // reads the block that both hold
+    const pagoda::ticket issued = step.issued();
+    step.commit();
+    return issued;
+  }();
+  { const sequence gone = std::move(first); }
+  CHECK(manager.exclusive_blocks(second) == 1);
+  {
+    const step step = manager.plan({{second, 1}});
+    CHECK(step.copies_pending());
+  }
+  manager.complete(last);
+  {
+    const step step = manager.plan({{second, 1}});
+    CHECK_FALSE(step.copies_pending());
+  }
+}
+
 }  // namespace

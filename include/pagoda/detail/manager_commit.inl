@@ -5,16 +5,19 @@
 namespace pagoda {
 
 // Newest block first, so that the oldest lies on top of the free list and is given out next.
-inline void manager_core::release_blocks(group_state& group, std::int32_t slot, std::int32_t keep_entries) noexcept {
+inline void manager_core::release_blocks(std::size_t g, std::int32_t slot, std::int32_t keep_entries) noexcept {
   const ticket after = reusable_after();
+  group_state& group = groups_[g];
   std::int32_t& entries = group.entries[static_cast<std::size_t>(slot)];
-  while (entries > keep_entries) group.pool.release(group.row(slot)[--entries], after);
+  if (entries > keep_entries) group.table_entries -= entries - keep_entries;
+  while (entries > keep_entries) let_go(g, group.row(slot)[--entries], after);
 }
 
 inline void manager_core::apply_retention(std::int32_t slot) noexcept {
   const auto s = static_cast<std::size_t>(slot);
   const std::int32_t position = sequences_[s].position;
-  for (group_state& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    group_state& group = groups_[g];
     if (group.keep.keeps_all()) continue;
     const std::int64_t first_needed = group.keep.window_begin(position) >> shift_;
     const std::int64_t drop = first_needed - group.sink_blocks - group.skipped[s];
@@ -22,9 +25,10 @@ inline void manager_core::apply_retention(std::int32_t slot) noexcept {
     const ticket after = reusable_after();
     block_id* window = group.row(slot) + group.sink_blocks;
     const std::int64_t kept = group.entries[s] - group.sink_blocks - drop;
-    for (std::int64_t i = drop - 1; i >= 0; --i) group.pool.release(window[i], after);
+    for (std::int64_t i = drop - 1; i >= 0; --i) let_go(g, window[i], after);
     for (std::int64_t i = 0; i < kept; ++i) window[i] = window[i + drop];
     group.entries[s] -= static_cast<std::int32_t>(drop);
+    group.table_entries -= drop;
     group.skipped[s] += static_cast<std::int32_t>(drop);
     group.tokens -= drop * config_.block_size;
   }
@@ -41,10 +45,10 @@ inline void manager_core::close_entry(step_record& step, std::int32_t index, std
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     group_state& group = groups_[g];
     const std::int64_t entries = blocks_for(record.position) - group.skipped[static_cast<std::size_t>(slot)];
-    release_blocks(group, slot, static_cast<std::int32_t>(entries));
+    release_blocks(g, slot, static_cast<std::int32_t>(entries));
     if (const block_id old = step.groups[g].replaced[i]; old != block_id::none) {
       block_id& last = group.row(slot)[step.groups[g].entries_before[i] - 1];
-      group.pool.release(kept > 0 ? old : last, after);
+      let_go(g, kept > 0 ? old : last, after);
       if (kept == 0) last = old;
     }
     group.tokens += kept;
@@ -124,7 +128,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
     const std::int32_t end = paths.offsets[static_cast<std::size_t>(i) + 1];
     if (begin < 0 || end < begin || static_cast<std::size_t>(end) > paths.values.size()) {
       detail::fail("commit_paths offsets ", begin, " and ", end, " of batch entry ", i, " do not lie in order within ",
-                   paths.values.size(), " values");
+                   paths.values.size(), " values: let each path begin where the last one ends");
     }
     const step_entry& entry = step.entries[static_cast<std::size_t>(i)];
     const std::int32_t limit = entry.cancelled ? 0 : entry.new_tokens;
@@ -132,7 +136,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
     for (const std::int32_t node : path_of(i)) {
       if (node <= last || node >= limit) {
         detail::fail("commit_paths of batch entry ", i, " accepts token ", node, " after token ", last,
-                     ": a path rises strictly and stays below the ", limit, " tokens planned");
+                     ": pass a path that rises strictly and stays below the ", limit, " tokens planned");
       }
       last = node;
     }
@@ -162,6 +166,11 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
       }
     }
   }
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const auto rows = static_cast<std::int64_t>(moves.rows(static_cast<int>(g)).size());
+    counts_.copied_rows += rows;
+    counts_.copied_bytes += rows * (config_.groups[g].block_bytes >> shift_);
+  }
   for (std::int32_t i = 0; i < step.size; ++i) {
     if (!step.entries[static_cast<std::size_t>(i)].cancelled) {
       close_entry(step, i, static_cast<std::int32_t>(path_of(i).size()));
@@ -173,6 +182,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
 
 inline void manager_core::roll_back(std::int32_t index) noexcept {
   step_record& step = steps_[static_cast<std::size_t>(index)];
+  ++counts_.rollbacks;
   // In reverse, so that the free list becomes what it was.
   for (std::int32_t i = step.size - 1; i >= 0; --i) {
     if (!step.entries[static_cast<std::size_t>(i)].cancelled) close_entry(step, i, 0);
@@ -202,7 +212,9 @@ inline void manager_core::complete(ticket done) noexcept {
   if (done > issued_) done = issued_;
   if (done <= completed_) return;
   completed_ = done;
-  for (group_state& group : groups_) group.pool.complete(done);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].pool.complete(done, [&](block_id block) { enter_cache(g, block); });
+  }
 }
 
 }  // namespace pagoda

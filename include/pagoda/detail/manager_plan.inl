@@ -4,9 +4,27 @@
 
 namespace pagoda {
 
-inline bool manager_core::shares_last_block(const group_state& group, std::int32_t slot) const noexcept {
+// Whether writing behind the last token, inside its block, would change what somebody else reads: a sequence that
+// shares the block, work on its way for one that did or for a transfer, or the prefix index, if it has promised more of
+// the block than this sequence has.
+inline bool manager_core::last_block_needs_copy(std::size_t g, std::int32_t slot) const noexcept {
+  const group_state& group = groups_[g];
   const std::int32_t entries = group.entries[static_cast<std::size_t>(slot)];
-  return entries > 0 && group.pool.references(group.row(slot)[entries - 1]) > 1;
+  if (entries == 0) return false;
+  const block_id last = group.row(slot)[entries - 1];
+  if (group.pool.references(last) > 1 || group.pool.lent(last, completed_)) return true;
+  const std::int32_t mask = config_.block_size - 1;
+  return group.pool.kept(last) &&
+         index_->promised(static_cast<int>(g), last) > (sequences_[static_cast<std::size_t>(slot)].position & mask);
+}
+
+inline shortage manager_core::lacking(std::size_t g, std::int64_t needed) const noexcept {
+  const group_state& group = groups_[g];
+  return {.group = static_cast<std::int32_t>(g),
+          .needed = static_cast<std::int32_t>(std::min<std::int64_t>(needed, INT32_MAX)),
+          .free = group.pool.free(),
+          .evictable = group.eviction->size(),
+          .retiring = group.pool.retiring()};
 }
 
 // Validates the whole batch and counts its blocks. Marks the sequences as members of the step; on any refusal the marks
@@ -40,7 +58,7 @@ inline detail::plan_verdict manager_core::check_plan(std::span<const growth> bat
     marked = i + 1;
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const group_state& group = groups_[g];
+    group_state& group = groups_[g];
     std::int64_t needed = 0;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const std::int32_t slot = batch[i].sequence.index();
@@ -53,19 +71,14 @@ inline detail::plan_verdict manager_core::check_plan(std::span<const growth> bat
       }
       needed += entries - have;
       const bool mid_block = (position & (config_.block_size - 1)) != 0;
-      if (batch[i].new_tokens > 0 && mid_block && shares_last_block(group, slot)) ++needed;
+      if (batch[i].new_tokens > 0 && mid_block && last_block_needs_copy(g, slot)) ++needed;
     }
-    if (needed > group.pool.free()) {
+    if (needed > available(group)) {
       unmark(batch);
-      return {plan_verdict::too_few_blocks,
-              0,
-              0,
-              0,
-              {.group = static_cast<std::int32_t>(g),
-               .needed = static_cast<std::int32_t>(std::min<std::int64_t>(needed, INT32_MAX)),
-               .free = group.pool.free(),
-               .retiring = group.pool.retiring()}};
+      ++counts_.failed_plans;
+      return {plan_verdict::too_few_blocks, 0, 0, 0, lacking(g, needed)};
     }
+    group.planned = needed;
   }
   return {};
 }
@@ -91,6 +104,13 @@ inline detail::plan_verdict manager_core::plan(std::span<const growth> batch, st
   const plan_verdict verdict = check_plan(batch, index);
   if (verdict.why != plan_verdict::fits) return verdict;
 
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (evict_until(g, groups_[g].planned)) continue;
+    unmark(batch);
+    ++counts_.failed_plans;
+    return {plan_verdict::too_few_blocks, 0, 0, 0, lacking(g, groups_[g].planned)};
+  }
+  ++counts_.plans;
   step_record& step = steps_[static_cast<std::size_t>(index)];
   issued_ = ticket{static_cast<std::uint64_t>(issued_) + 1};
   step.issued = issued_;
@@ -123,7 +143,7 @@ inline void manager_core::grow(step_record& step, std::int32_t index, const grow
     tables.skipped[i] = group.skipped[s];
     tables.entries_before[i] = before;
     tables.replaced[i] = block_id::none;
-    if (wish.new_tokens > 0 && mid_block && shares_last_block(group, slot)) {
+    if (wish.new_tokens > 0 && mid_block && last_block_needs_copy(g, slot)) {
       // The old block keeps this sequence's reference until the step closes: the copy still has to read it, and a
       // rollback puts it back.
       tables.replaced[i] = row[before - 1];
@@ -132,6 +152,7 @@ inline void manager_core::grow(step_record& step, std::int32_t index, const grow
     }
     const auto entries = static_cast<std::int32_t>(blocks_for(length) - group.skipped[s]);
     for (std::int32_t b = before; b < entries; ++b) row[b] = group.pool.try_allocate();
+    group.table_entries += entries - before;
     group.entries[s] = entries;
   }
 }
@@ -150,7 +171,8 @@ inline void manager_core::refuse(const detail::plan_verdict& verdict, std::span<
                                       " steps are open: commit or destroy one, or raise max_open_steps");
     case plan_verdict::unknown_sequence:
       detail::fail("batch entry ", verdict.index, " names sequence id ", id,
-                   ", no living sequence of this manager: it is empty, was released, or belongs to another manager");
+                   ", no living sequence of this manager: it is empty, was released, or belongs to another manager; ",
+                   "pass one that this manager made and that is alive");
     case plan_verdict::sequence_twice:
       detail::fail("batch entry ", verdict.index, " names sequence id ", id,
                    " a second time: ask for all its tokens in one entry");
@@ -175,9 +197,10 @@ inline void manager_core::refuse(const detail::plan_verdict& verdict, std::span<
 }
 
 inline batch_view manager_core::batch(std::int32_t index, int group) const {
-  const group_state& state = group_at(group);
+  const std::size_t g = detail::group_index(group, groups_.size());
+  const group_state& state = groups_[g];
   const step_record& step = steps_[static_cast<std::size_t>(index)];
-  const step_group& tables = step.groups[static_cast<std::size_t>(group)];
+  const step_group& tables = step.groups[g];
   return {.num_sequences = &step.size,
           .context_lengths = step.context_lengths.data(),
           .query_offsets = step.query_offsets.data(),
@@ -201,7 +224,7 @@ inline std::span<const block_id> manager_core::new_blocks(std::int32_t index, in
   const auto i = static_cast<std::size_t>(entry);
   if (step.entries[i].cancelled) return {};
   const std::int32_t slot = step.entries[i].slot;
-  const std::int32_t before = step.groups[static_cast<std::size_t>(group)].entries_before[i];
+  const std::int32_t before = step.groups[detail::group_index(group, groups_.size())].entries_before[i];
   const std::int32_t entries = state.entries[static_cast<std::size_t>(slot)];
   return {state.row(slot) + before, static_cast<std::size_t>(entries - before)};
 }
@@ -220,6 +243,11 @@ inline copy_list manager_core::take_copies(std::int32_t index) {
     }
   }
   step.copies = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const auto copied = static_cast<std::int64_t>(list.blocks(static_cast<int>(g)).size());
+    counts_.copied_blocks += copied;
+    counts_.copied_bytes += copied * config_.groups[g].block_bytes;
+  }
   return list;
 }
 

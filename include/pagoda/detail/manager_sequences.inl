@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// manager_core: construction, sequences, statistics, integrity.
+// manager_core: construction and sequences.
 #pragma once
 
 namespace pagoda {
@@ -14,21 +14,26 @@ inline std::uint64_t next_sequence_serial() noexcept {
 
 }  // namespace detail
 
-inline manager_core::manager_core(manager_config config) : config_(std::move(config)) {
+inline manager_core::manager_core(manager_config config, const detail::eviction_choice& eviction)
+    : config_(std::move(config)), eviction_(eviction) {
   check_block_size(config_.block_size);
   check_range("max_sequences", config_.max_sequences, 1, std::int64_t{1} << sequence_id::index_bits);
   check_range("max_batch", config_.max_batch, 0, config_.max_sequences);
   check_range("max_open_steps", config_.max_open_steps, 1, 1024);
   check_range("max_resident_tokens", config_.max_resident_tokens, 0, INT64_MAX - config_.block_size);
-  check_range("layer groups", static_cast<std::int64_t>(config_.groups.size()), 1, 1024);
+  check_range("number of layer groups", static_cast<std::int64_t>(config_.groups.size()), 1, 1024);
+  check_range("prefix_hash_bits", config_.prefix_hash_bits, 0, 64);
+  check_range("max_events", config_.max_events, 0, INT32_MAX);
   if (config_.max_batch == 0) config_.max_batch = config_.max_sequences;
   while ((1 << shift_) < config_.block_size) ++shift_;
 
   const auto sequences = static_cast<std::size_t>(config_.max_sequences);
   const auto batch = static_cast<std::size_t>(config_.max_batch);
+  std::vector<std::int32_t> pool_sizes;
   for (std::size_t g = 0; g < config_.groups.size(); ++g) {
     const layer_group& group = config_.groups[g];
     check_retention(group.keep);
+    check_range("block_bytes of a layer group", group.block_bytes, 0, INT64_MAX);
     if (config_.groups.size() > 1 && group.layers.empty()) {
       detail::fail("layer group ", g, " names no layers, but a manager of ", config_.groups.size(),
                    " groups needs to know which layers each serves: fill layer_group::layers");
@@ -63,8 +68,13 @@ inline manager_core::manager_core(manager_config config) : config_(std::move(con
                 INT64_MAX / 2);
     groups_.push_back({std::move(pool), group.keep, static_cast<std::int32_t>(sinks), capacity,
                        std::make_unique_for_overwrite<block_id[]>(static_cast<std::size_t>(table)),
-                       std::vector<std::int32_t>(sequences), std::vector<std::int32_t>(sequences), 0});
+                       std::vector<std::int32_t>(sequences), std::vector<std::int32_t>(sequences),
+                       eviction_.make(group.num_blocks)});
+    pool_sizes.push_back(group.num_blocks);
   }
+  index_.emplace(pool_sizes, config_.block_size, config_.prefix_seed, config_.prefix_hash_bits);
+  if (config_.track_reuse) reuse_.emplace(index_->capacity());
+  events_.resize(static_cast<std::size_t>(config_.max_events));
 
   sequences_.resize(sequences);
   free_slots_.reserve(sequences);
@@ -97,7 +107,7 @@ inline std::int32_t manager_core::slot_of(sequence_id id) const {
   check_open();
   if (find(id) == nullptr) {
     detail::fail("sequence id ", id.value, " names no living sequence of this manager: it is empty, was released, or ",
-                 "belongs to another manager");
+                 "belongs to another manager; pass one that this manager made and that is alive");
   }
   return id.index();
 }
@@ -111,11 +121,7 @@ inline std::int32_t manager_core::settled_slot_of(sequence_id id, const char* ca
 }
 
 inline const manager_core::group_state& manager_core::group_at(int group) const {
-  if (group < 0 || static_cast<std::size_t>(group) >= groups_.size()) {
-    detail::fail<out_of_range>("layer group ", group, " lies outside 0 to ", static_cast<int>(groups_.size()) - 1,
-                               ": pass the index of a group of this manager");
-  }
-  return groups_[static_cast<std::size_t>(group)];
+  return groups_[detail::group_index(group, groups_.size())];
 }
 
 inline sequence_id manager_core::take_slot() {
@@ -144,7 +150,12 @@ inline sequence_id manager_core::fork(sequence_id parent) {
   const sequence_id child = take_slot();
   const std::int32_t to = child.index();
   const std::int32_t position = sequences_[static_cast<std::size_t>(from)].position;
-  sequences_[static_cast<std::size_t>(to)].position = position;
+  const sequence_record& source = sequences_[static_cast<std::size_t>(from)];
+  sequence_record& copy = sequences_[static_cast<std::size_t>(to)];
+  copy.position = position;
+  copy.publishable = source.publishable;
+  copy.published = source.published;
+  copy.published_generation = source.published_generation;
   for (group_state& group : groups_) {
     const std::int32_t entries = group.entries[static_cast<std::size_t>(from)];
     for (std::int32_t i = 0; i < entries; ++i) {
@@ -153,6 +164,7 @@ inline sequence_id manager_core::fork(sequence_id parent) {
     }
     const std::int32_t skipped = group.skipped[static_cast<std::size_t>(from)];
     group.entries[static_cast<std::size_t>(to)] = entries;
+    group.table_entries += entries;
     group.skipped[static_cast<std::size_t>(to)] = skipped;
     group.tokens += position - static_cast<std::int64_t>(skipped) * config_.block_size;
   }
@@ -173,10 +185,11 @@ inline void manager_core::release(sequence_id id) noexcept {
 
 inline void manager_core::free_slot(std::int32_t slot) noexcept {
   sequence_record& record = sequences_[static_cast<std::size_t>(slot)];
-  for (group_state& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    group_state& group = groups_[g];
     group.tokens -=
         record.position - static_cast<std::int64_t>(group.skipped[static_cast<std::size_t>(slot)]) * config_.block_size;
-    release_blocks(group, slot, 0);
+    release_blocks(g, slot, 0);
   }
   record = {};
   free_slots_.push_back(slot);
@@ -193,22 +206,29 @@ inline void manager_core::truncate(sequence_id id, std::int64_t tokens) {
     if (skipped > 0 && tokens > dropped_begin && group.keep.window_begin(tokens) < dropped_end) {
       detail::fail("truncate to ", tokens, " would need tokens from ", group.keep.window_begin(tokens),
                    " on, but the window has dropped those from ", dropped_begin, " to ", dropped_end - 1,
-                   ": truncate to ", dropped_begin, " or fewer, or to ", dropped_end + group.keep.window - 1,
-                   " or more");
+                   ": truncate to ", dropped_begin, dropped_begin > 0 ? " or fewer, or to " : ", or to ",
+                   dropped_end + group.keep.window - 1, " or more");
     }
   }
-  for (group_state& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    group_state& group = groups_[g];
     const auto index = static_cast<std::size_t>(slot);
     const std::int64_t dropped_begin = static_cast<std::int64_t>(group.sink_blocks) * config_.block_size;
     const std::int64_t before = record.position - static_cast<std::int64_t>(group.skipped[index]) * config_.block_size;
     const bool all_dropped_is_cut = tokens <= dropped_begin;
     const std::int64_t kept =
         blocks_for(tokens) - (all_dropped_is_cut ? 0 : static_cast<std::int64_t>(group.skipped[index]));
-    release_blocks(group, slot, static_cast<std::int32_t>(kept));
+    release_blocks(g, slot, static_cast<std::int32_t>(kept));
     if (all_dropped_is_cut) group.skipped[index] = 0;
     group.tokens += tokens - static_cast<std::int64_t>(group.skipped[index]) * config_.block_size - before;
   }
   record.position = static_cast<std::int32_t>(tokens);
+  while (record.published != prefix_index::nothing &&
+         index_->generation(record.published) == record.published_generation &&
+         index_->depth(record.published) >= tokens >> shift_) {
+    record.published = index_->parent(record.published);
+    if (record.published != prefix_index::nothing) record.published_generation = index_->generation(record.published);
+  }
 }
 
 inline std::int64_t manager_core::position(sequence_id id) const {
@@ -224,16 +244,6 @@ inline std::span<const block_id> manager_core::blocks(sequence_id id, int group)
   const std::int32_t slot = slot_of(id);
   const group_state& state = group_at(group);
   return {state.row(slot), static_cast<std::size_t>(state.entries[static_cast<std::size_t>(slot)])};
-}
-
-inline block_stats manager_core::stats(int group) const {
-  check_open();
-  const group_state& state = group_at(group);
-  return {.total = state.pool.size(),
-          .free = state.pool.free(),
-          .used = state.pool.used(),
-          .retiring = state.pool.retiring(),
-          .tokens = state.tokens};
 }
 
 inline layer_location manager_core::locate(std::int32_t layer) const {
@@ -253,60 +263,10 @@ inline void manager_core::close() noexcept {
   std::vector<std::int32_t>().swap(free_slots_);
   std::vector<step_record>().swap(steps_);
   std::vector<layer_location>().swap(locations_);
-}
-
-inline integrity_report manager_core::check_integrity() const {
-  integrity_report report;
-  const auto blame = [&](const auto&... parts) {
-    std::string fault;
-    ((fault += detail::message_part(parts).text()), ...);
-    report.faults.push_back(std::move(fault));
-  };
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const group_state& group = groups_[g];
-    if (!group.pool.consistent()) blame("group ", g, ": the pool's lists disagree with its counts");
-    std::vector<std::int32_t> references(static_cast<std::size_t>(group.pool.size()), 0);
-    const auto count = [&](block_id block, std::size_t slot) {
-      if (static_cast<std::int32_t>(block) < 0 || static_cast<std::int32_t>(block) >= group.pool.size()) {
-        blame("group ", g, ": sequence record ", slot, " names block ", static_cast<std::int32_t>(block));
-      } else {
-        ++references[static_cast<std::size_t>(block)];
-      }
-    };
-    std::int64_t tokens = 0;
-    for (std::size_t slot = 0; slot < sequences_.size(); ++slot) {
-      const sequence_record& record = sequences_[slot];
-      if (record.id == 0) {
-        if (group.entries[slot] != 0) blame("group ", g, ": free sequence record ", slot, " still has blocks");
-        continue;
-      }
-      std::int64_t planned = record.position;
-      if (record.open_step != no_step) {
-        const step_record& step = steps_[static_cast<std::size_t>(record.open_step)];
-        for (std::int32_t i = 0; i < step.size; ++i) {
-          const step_entry& entry = step.entries[static_cast<std::size_t>(i)];
-          if (entry.cancelled || static_cast<std::size_t>(entry.slot) != slot) continue;
-          planned += entry.new_tokens;
-          const block_id replaced = step.groups[g].replaced[static_cast<std::size_t>(i)];
-          if (replaced != block_id::none) count(replaced, slot);
-        }
-      }
-      if (group.entries[slot] + group.skipped[slot] != blocks_for(planned)) {
-        blame("group ", g, ": sequence record ", slot, " has ", group.entries[slot], " + ", group.skipped[slot],
-              " blocks for ", planned, " tokens");
-      }
-      tokens += record.position - static_cast<std::int64_t>(group.skipped[slot]) * config_.block_size;
-      for (std::int32_t i = 0; i < group.entries[slot]; ++i) count(group.row(static_cast<std::int32_t>(slot))[i], slot);
-    }
-    for (std::size_t block = 0; block < references.size(); ++block) {
-      const std::int32_t held = group.pool.references(block_id{static_cast<std::int32_t>(block)});
-      if (held != references[block]) {
-        blame("group ", g, ": block ", block, " has ", held, " references, but tables hold ", references[block]);
-      }
-    }
-    if (tokens != group.tokens) blame("group ", g, ": ", group.tokens, " tokens counted, ", tokens, " found");
-  }
-  return report;
+  std::vector<std::int64_t>().swap(expires_);
+  std::vector<prefix_event>().swap(events_);
+  index_.reset();
+  reuse_.reset();
 }
 
 }  // namespace pagoda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file prefix_match: what a manager's prefix index holds of a history, pinned.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <pagoda/sequence.hpp>
+
+namespace pagoda {
+
+/// The longest cached prefix of a token history. As long as it lives, nothing of it is evicted: it is a lease, too, for
+/// whoever reads the blocks without a sequence, such as a transfer to another machine. make_sequence() turns it into a
+/// sequence that begins with these tokens.
+class [[nodiscard]] prefix_match {
+ public:
+  /// Tokens that need not be computed again. Throws: as sequence::position.
+  std::int64_t tokens() const { return sequence_.position(); }
+
+  /// Names the tokens as a sequence: for block_manager::blocks().
+  sequence_id id() const noexcept { return sequence_.id(); }
+
+ private:
+  friend class block_manager;
+
+  explicit prefix_match(sequence&& found) noexcept : sequence_(std::move(found)) {}
+
+  sequence sequence_;
+};
+
+}  // namespace pagoda
