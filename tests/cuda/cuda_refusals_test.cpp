@@ -235,7 +235,7 @@ TEST_CASE("calls larger than the tables' limits") {
   refused([&] { pagoda::cuda::append<host_backend>(batch.view, rows(1, 2), rows(2, 2)); },
           "there are 1 rows of keys, but the step has 2 new tokens");
   refused([&] { pagoda::cuda::append<host_backend>(batch.view, rows(2, 2), rows(2, 3)); },
-          "append: values are [2, 3, 64], but the cache needs [2, 2, 64]");
+          "append: values are [2, 3, 64], but the cache needs [2, 2, 64]: pass a row for each new token and kv head");
   device_case<host_backend, f16> narrow(one_sequence(64, 20, 2), [](step_limits& l) { l.value_head_dim = 32; });
   refused([&] { narrow.run(); }, "values have 64 elements, but the tables were made for 32");
 }
@@ -251,10 +251,14 @@ TEST_CASE("what the host refuses of a step and its options") {
 
   device_case<host_backend, f16> cross(
       {.shape = {.kv_heads = 2, .head_dim = 64}, .query_group = 2, .batch = {{6, 0, 2, 1}, {3, 0, 5, 2}}});
-  refused([&] { cross.run(); }, "batch entry 1 has more queries than its context has tokens");
+  refused([&] { cross.run(); },
+          "batch entry 1 has 5 queries, more than the 3 tokens of its context, but causal queries are the last of "
+          "them: pass causal = false");
   CHECK_NOTHROW(cross.run({.causal = false}));
   const std::vector<std::uint32_t> words(7);
-  refused([&] { cross.run({.tree = {.words = words, .words_per_query = 1}}); }, "has more queries than new tokens");
+  refused(
+      [&] { cross.run({.tree = {.words = words, .words_per_query = 1}}); },
+      "batch entry 1 has 5 queries, more than its 0 new tokens, but a tree mask covers its new tokens only: ask for");
 
   device_case<host_backend, f16> tree(one_sequence(64, 50, 33));
   const std::vector<std::uint32_t> narrow(33);

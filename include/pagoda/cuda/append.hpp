@@ -28,7 +28,7 @@ void check_new_rows(std::string_view name, const rows_view<T>& rows, const devic
                     std::int64_t dim) {
   if (rows.heads() != heads || rows.dim() != dim) {
     fail("append: ", name, " are [", rows.tokens(), ", ", rows.heads(), ", ", rows.dim(), "], but the cache needs [",
-         rows.tokens(), ", ", heads, ", ", dim, "]");
+         rows.tokens(), ", ", heads, ", ", dim, "]: pass a row for each new token and kv head");
   }
   if (rows.tokens() > work.limits.new_tokens) {
     fail("append: there are ", rows.tokens(), " rows of ", name, ", but the tables were made for ",

@@ -72,15 +72,16 @@ inline void check_upload(const device_work& work, const attention_options& optio
   }
   if (!options.tree.empty()) {
     pagoda::detail::check_tree_entry(options.tree, step.most_new_tokens_at, 0, step.most_new_tokens);
-    if (step.more_queries_than_tokens >= 0) {
-      fail("attention: batch entry ", step.more_queries_than_tokens, " has more queries than new tokens, but a tree ",
-           "mask covers its new tokens only");
+    if (const too_many_queries& at = step.more_than_tokens; at.entry >= 0) {
+      fail("attention: batch entry ", at.entry, " has ", at.queries, " queries, more than its ", at.limit,
+           " new tokens, but a tree mask covers its new tokens only: ask for at most that many, or attend without the "
+           "tree");
     }
   }
   if (!options.causal) return;
-  if (step.more_queries_than_context >= 0) {
-    fail("attention: batch entry ", step.more_queries_than_context, " has more queries than its context has tokens, ",
-         "but causal queries are the last of them: pass causal = false for cross-attention");
+  if (const too_many_queries& at = step.more_than_context; at.entry >= 0) {
+    fail("attention: batch entry ", at.entry, " has ", at.queries, " queries, more than the ", at.limit,
+         " tokens of its context, but causal queries are the last of them: pass causal = false for cross-attention");
   }
   if (mask.window > step.widest_window) {
     fail("attention: the first query of batch entry ", step.widest_window_at,

@@ -29,15 +29,22 @@ struct step_limits {
   friend constexpr bool operator==(const step_limits&, const step_limits&) = default;
 };
 
+/// An entry of a batch with more queries than it may have.
+struct too_many_queries {
+  std::int32_t entry = -1;  ///< -1: there is none
+  std::int32_t queries = 0;
+  std::int32_t limit = 0;
+};
+
 /// What the last upload brought, so that launches can refuse what does not fit it.
 struct uploaded_step {
   std::int32_t queries = 0;
   std::int32_t new_tokens = 0;
-  std::int32_t most_new_tokens = 0;             ///< of a sequence
-  std::int32_t most_new_tokens_at = 0;          ///< its index
-  std::int32_t more_queries_than_tokens = -1;   ///< an entry with more queries than new tokens; -1: none
-  std::int32_t more_queries_than_context = -1;  ///< an entry with more queries than context, neither of them 0
-  std::int64_t widest_window = unlimited;       ///< that no query needs a dropped token for
+  std::int32_t most_new_tokens = 0;        ///< of a sequence
+  std::int32_t most_new_tokens_at = 0;     ///< its index
+  too_many_queries more_than_tokens{};     ///< more than new tokens
+  too_many_queries more_than_context{};    ///< more than context, neither of them 0
+  std::int64_t widest_window = unlimited;  ///< that no query needs a dropped token for
   std::int32_t widest_window_at = -1;
 };
 

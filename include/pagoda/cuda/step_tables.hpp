@@ -140,13 +140,9 @@ class basic_step_tables {
   }
 
   /// What the step looks like to a layer group: pointers to device memory, the same for every step.
-  /// Throws: out_of_range for an unknown group.
-  batch_view batch(int group = 0) const {
-    if (group < 0 || static_cast<std::size_t>(group) >= works_.size()) {
-      pagoda::detail::fail<out_of_range>("layer group ", group, " lies outside the tables' 0 to ",
-                                         static_cast<int>(works_.size()) - 1, ": pass the group of the storage");
-    }
-    const auto g = static_cast<std::size_t>(group);
+  /// Throws: out_of_range for an unknown group, and for none where there are several.
+  batch_view batch(int group = only_group) const {
+    const std::size_t g = pagoda::detail::group_index(group, works_.size());
     batch_view view = detail::view_at(device_.data(), places_, g, shapes_[g]);
     view.work = &works_[g];
     return view;
@@ -184,9 +180,10 @@ class basic_step_tables {
                                          found.sequence, ", which its table has not: lengths were advanced past the ",
                                          "planned tokens; plan and upload them first");
     }
-    pagoda::detail::fail<out_of_range>("a kernel met block ", found.block, " as logical block ", found.logical_block,
-                                       " of batch entry ", found.sequence, ", outside the pool: a block table on the ",
-                                       "device was overwritten");
+    pagoda::detail::fail<out_of_range>(
+        "a kernel met block ", found.block, " as logical block ", found.logical_block, " of batch entry ",
+        found.sequence, ", outside the pool: a block table on the ",
+        "device was overwritten; upload the step again, and keep other writes off the tables");
   }
 
   const step_limits& limits() const noexcept { return limits_; }
@@ -239,7 +236,8 @@ class basic_step_tables {
     validate(given, shape.block_size, shape.num_blocks);
     if (given.num_sequences != first.num_sequences || given.context_lengths != first.context_lengths ||
         given.query_offsets != first.query_offsets || given.token_offsets != first.token_offsets) {
-      fail("layer group ", g, " has counts of its own: the groups of a step share theirs");
+      fail("layer group ", g,
+           " has counts of its own, but the groups of a step share theirs: pass the batches of one step");
     }
     check_limit("sequences", given.sequences(), limits_.sequences);
     check_limit("queries", given.total_queries(), limits_.queries);
@@ -275,9 +273,9 @@ class basic_step_tables {
       facts.most_new_tokens = given.new_tokens(i);
       facts.most_new_tokens_at = i;
     }
-    if (queries > given.new_tokens(i)) facts.more_queries_than_tokens = i;
+    if (queries > given.new_tokens(i)) facts.more_than_tokens = {i, queries, given.new_tokens(i)};
     if (context == 0) return;
-    if (queries > context) facts.more_queries_than_context = i;
+    if (queries > context) facts.more_than_context = {i, queries, context};
     if (given.skipped_blocks[i] == 0 || queries == 0) return;
     const std::int64_t first_kept = (std::int64_t{given.sink_blocks} + given.skipped_blocks[i]) * given.block_size;
     const std::int64_t widest = context - queries + 1 - first_kept;  // of the first query's window

@@ -11,6 +11,7 @@
 #include <pagoda/block_storage.hpp>
 #include <pagoda/cache.hpp>
 #include <pagoda/copy_list.hpp>
+#include <pagoda/detail/check_transfer.hpp>
 
 namespace pagoda::host {
 
@@ -70,11 +71,11 @@ void move_rows(Storage& storage, std::span<const row_copy> rows) {
 /// Requires:   the list comes from the manager whose blocks the storage holds; `group` is the storage's layer group.
 /// Throws:     out_of_range for a block that the storage lacks or a group that the manager lacks, invalid_argument for
 /// a
-///             storage of another block size; before anything is copied.
+///             storage of another block size and for the copies of a transfer(); before anything is copied.
 /// Complexity: O(bytes moved). Rows are staged in memory allocated for the call; whole blocks are not.
 template <class KeyQuantizer, class ValueQuantizer, class Layout, class Memory>
 void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storage, const copy_list& copies,
-             int group = 0) {
+             int group = only_group) {
   static_assert(is_host_accessible_v<Memory>, "pagoda: this storage lies in device memory: call cuda::execute");
   check_copies(copies, group, storage.block_size(), storage.blocks());
   // A manager copies shared blocks to fresh ones, so no block is both read and written.
@@ -88,9 +89,39 @@ void execute(block_storage<KeyQuantizer, ValueQuantizer, Layout, Memory>& storag
 }
 
 /// The same for a cache and the copies of its own steps.
-template <class KeyQuantizer, class ValueQuantizer, class Layout, class BlockSize, class Memory>
-void execute(basic_cache<KeyQuantizer, ValueQuantizer, Layout, BlockSize, Memory>& cache, const copy_list& copies) {
+template <class... Policies>
+void execute(basic_cache<Policies...>& cache, const copy_list& copies) {
   host::execute(cache.storage(), copies);
+}
+
+/// Performs the copies of a transfer(): whole blocks of one storage to blocks of another, in every layer. Both have the
+/// same quantizers, layout and shape; memories and numbers of blocks may differ.
+///
+/// Requires:   the storages hold the blocks of the managers that the transfer was from and to; `group` is their layer
+///             group; their bytes do not overlap.
+/// Throws:     before anything is copied, invalid_argument for storages that differ in shape, block size or pool order,
+///             for one storage twice and for copies that are not of a transfer; out_of_range for a block that its
+///             storage lacks or a group that the managers lack.
+/// Complexity: O(bytes moved).
+template <class FromKeys, class FromValues, class FromLayout, class FromMemory, class ToKeys, class ToValues,
+          class ToLayout, class ToMemory>
+void execute(const block_storage<FromKeys, FromValues, FromLayout, FromMemory>& from,
+             block_storage<ToKeys, ToValues, ToLayout, ToMemory>& to, const copy_list& copies, int group = only_group) {
+  static_assert(is_host_accessible_v<FromMemory> && is_host_accessible_v<ToMemory>,
+                "pagoda: one of these storages lies in device memory: call cuda::execute");
+  pagoda::detail::check_transfer(from, to, copies, group);
+  for (std::int32_t layer = 0; layer < from.shape().layers; ++layer) {
+    for (const block_copy& copy : copies.blocks(group)) {
+      const std::span<const std::byte> bytes = from.block_bytes(copy.from, layer);
+      std::memcpy(to.block_bytes(copy.to, layer).data(), bytes.data(), bytes.size());
+    }
+  }
+}
+
+/// The same for two caches, and a transfer() between their managers.
+template <class... From, class... To>
+void execute(const basic_cache<From...>& from, basic_cache<To...>& to, const copy_list& copies) {
+  host::execute(from.storage(), to.storage(), copies);
 }
 
 }  // namespace pagoda::host

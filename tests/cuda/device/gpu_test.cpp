@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "../backend_cases.hpp"
+#include "../transfer_cases.hpp"
 #include "has_device.hpp"
 
 namespace {
@@ -60,6 +61,16 @@ TEST_CASE("execute") {
     pagoda_test::check_execute<device_backend, f16>(order);
     pagoda_test::check_execute<device_backend, int8>(order);
   }
+}
+
+TEST_CASE("transfers between device and pinned memory") {
+  if (skipped()) return;
+  for (const auto order : {pagoda::pool_order::by_layer, pagoda::pool_order::by_block}) {
+    pagoda_test::check_transfer<device_backend, f16>(order);
+    pagoda_test::check_transfer<device_backend, int8>(order);
+  }
+  pagoda_test::check_parked<device_backend, f16>(64);
+  pagoda_test::check_parked<device_backend, int8>(64);
 }
 
 TEST_CASE("growing steps") {
