@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <fstream>
+#include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "error.hpp"
@@ -29,6 +32,19 @@ inline std::vector<std::byte> read_file(const std::string& path) {
     refuse("cannot read \"", path, "\": pass the path of a readable file");
   }
   return bytes;
+}
+
+/// What parse(bytes of the file) returns. Throws: std::runtime_error, with the path in front of what parse has to say.
+template <class Parse>
+auto parse_file(const std::string& path, Parse&& parse) {
+  const std::vector<std::byte> bytes = read_file(path);
+  try {
+    return parse(bytes);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse("\"", path, "\": ", error.what());
+  }
 }
 
 /// Takes numbers from the front of some bytes.

@@ -61,8 +61,9 @@ void report(const comparison& result) {
 }
 
 void run(const options& given) {
-  const model weights = parse_model(read_file(given.model));
-  const tokenizer words(read_file(given.tokenizer), weights.config.vocabulary);
+  const model weights = parse_file(given.model, parse_model);
+  const tokenizer words =
+      parse_file(given.tokenizer, [&](const auto& bytes) { return tokenizer(bytes, weights.config.vocabulary); });
   const std::int32_t steps = given.steps.value_or(weights.config.context_length);
   if (steps > weights.config.context_length) {
     refuse("--steps is ", steps, ", but the model's context has ", weights.config.context_length,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include <pagoda/shape.hpp>
 
+#include "contiguous_storage.hpp"
 #include "error.hpp"
 #include "kv_storage.hpp"
 
@@ -20,10 +22,41 @@ void check_at_least(const char* flag, std::int64_t value, std::int64_t limit) {
   if (value < limit) refuse(flag, " is ", value, ", but must be at least ", limit, ": pass a larger number");
 }
 
+/// "a, b or c"
+std::string join(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < names.size() ? ", " : " or ";
+    text += names[i];
+  }
+  return text;
+}
+
+void check_type(const char* flag, std::string_view name) {
+  std::vector<std::string_view> names = kv_type_names();
+  names.push_back(contiguous_storage::name);
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    refuse(flag, " is \"", name, "\", but must be one of ", join(names), ": pass one of these names");
+  }
+}
+
+void check_types(const options& given) {
+  check_type("--kv", given.kv);
+  if (!given.keys.empty()) check_type("--keys", given.keys);
+  if (!given.values.empty()) check_type("--values", given.values);
+  const std::string& keys = given.keys.empty() ? given.kv : given.keys;
+  const std::string& values = given.values.empty() ? given.kv : given.values;
+  if (keys != values && (keys == contiguous_storage::name || values == contiguous_storage::name)) {
+    refuse("the keys are to be ", keys, " and the values ", values, ", but ", contiguous_storage::name,
+           " stores both in one way: pass --kv ", contiguous_storage::name, " alone, or another type");
+  }
+}
+
 void check(const options& given) {
   if (given.steps) check_at_least("--steps", *given.steps, 1);
   check_at_least("--prompt-chunk", given.prompt_chunk, 1);
   check_at_least("--threads", given.threads, 1);
+  check_types(given);
   pagoda::check_block_size(given.block_size);
   if (given.window) check_at_least("--window", *given.window, 1);
   check_at_least("--sinks", given.sinks, 0);
@@ -40,16 +73,6 @@ std::string whole_number_fault(const std::string& text) {
   const bool plain = digits && (text[sign] != '0' || text.size() == sign + 1);
   if (fits && plain) return {};
   return "\"" + text + "\" is no whole number: write decimal digits, at most " + std::to_string(INT32_MAX);
-}
-
-/// "a, b or c"
-std::string join(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += i == 0 ? "" : i + 1 < names.size() ? ", " : " or ";
-    text += names[i];
-  }
-  return text;
 }
 
 }  // namespace
