@@ -21,6 +21,15 @@ if(PAGODA_SANITIZE)
   target_link_options(pagoda_build INTERFACE ${pagoda_sanitizers})
 endif()
 
+# pagoda_need(package debian_package): finds a package that the tests and benchmarks are built with, or says what to do.
+macro(pagoda_need package debian_package)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found: install it (Debian: apt-get install ${debian_package}), or configure "
+      "with -D PAGODA_BUILD_TESTS=OFF -D PAGODA_BUILD_BENCH=OFF, as the preset quickstart does")
+  endif()
+endmacro()
+
 # pagoda_add_executable(name source...): an executable of the project in <build>/bin.
 function(pagoda_add_executable name)
   add_executable(${name} ${ARGN})

@@ -50,12 +50,17 @@ arguments parse(const std::vector<std::string>& given) {
   return result;
 }
 
-/// A cell of the table; a dash where there is no number.
+/// A cell of the table with what ends it; blank where there is no number.
 std::string cell(const char* format, std::optional<double> value) {
-  if (!value) return "-";
+  if (!value) return " |";
   char text[32];
   std::snprintf(text, sizeof(text), format, *value);
-  return text;
+  return " " + std::string(text) + " |";
+}
+
+/// Two significant digits, the second even if it is 0.
+std::string error_cell(std::optional<double> value) {
+  return cell(value == 0.0 ? "%.0f" : "%#.2g", value);
 }
 
 template <class List, class T>
@@ -82,21 +87,22 @@ void print_row(const std::vector<float>& gaussian, const std::vector<float>& out
     return [&rows]<class Q>(pagoda::type_tag<Q>) { return std::optional(coding_error<Q>(rows)); };
   };
   const pagoda::type_tag<Quantizer> plain;
-  std::printf(
-      "| %s | %s | %lld | %s | %s | %s | %s |", std::string(Quantizer::name).c_str(), cell("%.4g", bits).c_str(),
-      static_cast<long long>(pagoda::block_storage<Quantizer>::bytes_per_token(shape)),
-      cell("%.2g", error(gaussian)(plain)).c_str(), cell("%.2g", if_rotated<Quantizer>(error(gaussian))).c_str(),
-      cell("%.2g", error(outliers)(plain)).c_str(), cell("%.2g", if_rotated<Quantizer>(error(outliers))).c_str());
+  std::printf("| %s |%s %lld |", std::string(Quantizer::name).c_str(), cell("%.4g", bits).c_str(),
+              static_cast<long long>(pagoda::block_storage<Quantizer>::bytes_per_token(shape)));
+  for (const std::vector<float>* rows : {&gaussian, &outliers}) {
+    std::printf("%s%s", error_cell(error(*rows)(plain)).c_str(),
+                error_cell(if_rotated<Quantizer>(error(*rows))).c_str());
+  }
   if (model != nullptr) {
     const auto ratio = [&]<class Q>(pagoda::type_tag<Q>) { return model->perplexity_ratio(Q::name); };
-    std::printf(" %s | %s |", cell("%.4f", ratio(plain)).c_str(), cell("%.4f", if_rotated<Quantizer>(ratio)).c_str());
+    std::printf("%s%s", cell("%.4f", ratio(plain)).c_str(), cell("%.4f", if_rotated<Quantizer>(ratio)).c_str());
   }
   std::printf("\n");
 }
 
 void print_errors(story* model) {
   std::printf(
-      "| KV type | bits an element | bytes a token | error, Gaussian rows | rotated | "
+      "| KV dtype | bits an element | bytes a token | error, Gaussian rows | rotated | "
       "error, outlier channels | rotated |");
   if (model != nullptr) std::printf(" perplexity ratio | rotated |");
   std::printf("\n|---|---|---|---|---|---|---|%s\n", model == nullptr ? "" : "---|---|");
@@ -113,7 +119,7 @@ void print_errors(story* model) {
       "outliers: 4 channels 20 times as large. Rotated: as hadamard<Q>.",
       static_cast<long long>(error_dim), static_cast<long long>(error_rows));
   if (model != nullptr) {
-    std::printf(" Perplexity over that of a float cache, head_dim %d: a dash where groups do not fit.",
+    std::printf(" Perplexity over that of a float cache, head_dim %d: blank where groups do not fit.",
                 static_cast<int>(model->head_dim()));
   }
   std::printf("\n");

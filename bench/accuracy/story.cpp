@@ -23,8 +23,9 @@ cache_settings settings_of(std::string_view kv, std::int32_t tokens, std::int32_
 }  // namespace
 
 story::story(const std::string& model_file, const std::string& tokenizer_file)
-    : weights_(parse_model(read_file(model_file))), pool_(1), engine_(weights_, pool_) {
-  const tokenizer words(read_file(tokenizer_file), weights_.config.vocabulary);  // checks that the two belong together
+    : weights_(parse_file(model_file, parse_model)), pool_(1), engine_(weights_, pool_) {
+  // Reading the tokenizer checks that the two belong together.
+  parse_file(tokenizer_file, [&](const auto& bytes) { return tokenizer(bytes, weights_.config.vocabulary); });
   const std::int32_t steps = std::min(most_steps, weights_.config.context_length);
   kv_cache cache(weights_.config.kv_shape(), settings_of("float", steps));
   const std::vector<std::int32_t> beginning = {tokenizer::beginning};

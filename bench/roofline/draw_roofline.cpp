@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iomanip>
 #include <sstream>
 
+#include "../support/svg.hpp"
 #include "roofline.hpp"
 
 namespace {
+
+using namespace pagoda_bench;
 
 constexpr double width = 900;
 constexpr double height = 600;
@@ -16,56 +18,9 @@ constexpr double right = 870;
 constexpr double top = 50;
 constexpr double bottom = 530;
 
-/// Positions on a logarithmic axis.
-struct log_axis {
-  double low;
-  double high;
-  double begin;  // on the paper
-  double end;
-
-  double at(double value) const { return begin + (end - begin) * std::log(value / low) / std::log(high / low); }
-};
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-/// 3.2e10 as "32 G".
-std::string with_unit(double value) {
-  constexpr std::array units{"", " k", " M", " G", " T", " P"};
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < units.size(); ++unit) value /= 1000;
-  std::ostringstream text;
-  text << std::setprecision(3) << value << units[unit];
-  return text.str();
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  }
-  return result;
-}
-
-void line(std::ostream& svg, double x1, double y1, double x2, double y2, const char* style) {
-  svg << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" " << style << "/>\n";
-}
-
-void text(std::ostream& svg, double x, double y, const char* style, const std::string& content) {
-  svg << "<text x=\"" << x << "\" y=\"" << y << "\" " << style << ">" << escaped(content) << "</text>\n";
-}
-
-/// A line and a number at 1, 2 and 5 times each power of ten.
-template <class Draw>
-void for_each_tick(const log_axis& axis, Draw&& draw) {
-  for (double decade = std::pow(10, std::floor(std::log10(axis.low))); decade <= axis.high; decade *= 10) {
-    for (const double step : {1.0, 2.0, 5.0}) {
-      const double value = decade * step;
-      if (value >= axis.low * 0.999 && value <= axis.high * 1.001) draw(value, axis.at(value));
-    }
-  }
 }
 
 struct box {
@@ -118,10 +73,7 @@ std::string draw_roofline(const std::vector<roofline_point>& points) {
   const log_axis y{std::min(lowest, x.low * read) / 2, peak * 2, bottom, top};
 
   std::ostringstream svg;
-  svg << std::fixed << std::setprecision(1);
-  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << " " << height
-      << "\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  begin_svg(svg, width, height);
   const char* const grid = "stroke=\"#ddd\"";
   for_each_tick(x, [&](double value, double at) {
     line(svg, at, top, at, bottom, grid);

@@ -14,6 +14,25 @@
 
 namespace {
 
+std::string read_file(const std::string& path) {
+  std::ifstream input(path, std::ios::binary);
+  try {
+    if (input) return {std::istreambuf_iterator<char>(input), {}};
+  } catch (const std::ios_base::failure&) {  // a directory
+  }
+  throw std::runtime_error("cannot read " + path + ": pass a file of what pagoda_bench --benchmark_format=json prints");
+}
+
+/// The picture of a file, which is named in whatever is wrong with it.
+std::string draw_file(const std::string& path, const std::string& match) {
+  const std::string json = read_file(path);
+  try {
+    return draw_roofline(read_points(json, match));
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+}
+
 void run(const std::vector<std::string>& arguments) {
   std::string match = "decode/host/";
   std::vector<std::string> files;
@@ -31,13 +50,10 @@ void run(const std::vector<std::string>& arguments) {
     throw std::runtime_error("there are " + std::to_string(files.size()) +
                              " files, but there must be two: usage is roofline [--match TEXT] IN.json OUT.svg");
   }
-  std::ifstream input(files[0], std::ios::binary);
-  if (!input) throw std::runtime_error("cannot read " + files[0]);
-  const std::string json{std::istreambuf_iterator<char>(input), {}};
-  const std::string svg = draw_roofline(read_points(json, match));
+  const std::string svg = draw_file(files[0], match);
   std::ofstream output(files[1], std::ios::binary);
   output << svg << std::flush;
-  if (!output) throw std::runtime_error("cannot write " + files[1]);
+  if (!output) throw std::runtime_error("cannot write " + files[1] + ": pass another file for the picture");
 }
 
 }  // namespace

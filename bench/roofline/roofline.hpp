@@ -20,9 +20,10 @@ struct roofline_point {
 
 /// The benchmarks whose name holds `match`: medians where there are any, else the runs themselves.
 /// Throws: std::runtime_error, with what is wrong and where, for text that is no such JSON; if no benchmark matches; if
-/// a matching one lacks a counter or has one that is not a positive number; if two have the same kv and group.
+/// a matching one failed, or lacks a counter; if a counter or an intensity is outside what a machine can reach; if two
+/// have the same kv and group.
 std::vector<roofline_point> read_points(std::string_view json, std::string_view match);
 
 /// An SVG document: flop/s over flop per byte, both logarithmic, below the roofs of memory and of the multipliers,
-/// which are the medians of the points' probes. Requires: points is not empty.
+/// which are the medians of the points' probes. Requires: points is not empty, and as read_points makes them.
 std::string draw_roofline(const std::vector<roofline_point>& points);

@@ -80,19 +80,19 @@ inline void validate(const batch_view& batch, std::int32_t block_size, std::int3
   check_range("sequences of the view", sequences, 0, INT32_MAX);
   if (batch.query_offsets[0] != 0 || batch.token_offsets[0] != 0) {
     fail("the offsets of the view begin at ", batch.query_offsets[0], " (queries) and ", batch.token_offsets[0],
-         " (new tokens), but must begin at 0");
+         " (new tokens), but must begin at 0: mend the offsets");
   }
   for (std::int32_t i = 0; i < sequences; ++i) {
     const std::int32_t context = batch.context_length(i);
     if (batch.query_offsets[i + 1] < batch.query_offsets[i] || batch.token_offsets[i + 1] < batch.token_offsets[i]) {
       fail("the offsets of batch entry ", i, " fall: queries from ", batch.query_offsets[i], " to ",
            batch.query_offsets[i + 1], ", new tokens from ", batch.token_offsets[i], " to ", batch.token_offsets[i + 1],
-           "; offsets must never decrease");
+           "; offsets must never decrease: mend them");
     }
     const std::int64_t skipped = batch.skipped_blocks[i];
     if (context < 0 || (context != 0 && context < batch.new_tokens(i)) || skipped < 0) {
       fail("batch entry ", i, " has context length ", context, ", ", batch.new_tokens(i), " new tokens and ", skipped,
-           " skipped blocks: the context includes the new tokens, and none is negative");
+           " skipped blocks: the context includes the new tokens, and none is negative; mend the tables");
     }
     const std::int64_t blocks = divide_up(context, block_size);
     for (std::int64_t b = 0; b < blocks; ++b) {

@@ -32,6 +32,9 @@ concept batch_tables = requires(const T& tables, int group) {
 /// Holds the blocks of one group of layers: quantizers x layout x memory. It keeps no books: a block_manager says which
 /// block belongs to whom.
 ///
+/// A storage that was moved from still answers shape(), block_size(), blocks(), order() and size_bytes(), but has no
+/// bytes: its views are refused. In borrowed memory it shares the bytes with the one that it went to.
+///
 /// A block of one layer is [rows as the layout places them | scales], the scales per head [keys | values]. Row bytes
 /// are padded to 16, a block to 256.
 ///
@@ -43,9 +46,10 @@ class block_storage {
   static constexpr std::int32_t elements_of_key = value_policy::elements_of_key;
   static_assert(require_quantizer<KeyQuantizer>() && require_quantizer<typename value_policy::quantizer>());
   static_assert(require_layout<Layout>() && require_memory<Memory>());
-  static_assert(elements_of_key == 0 || !is_rotated_v<KeyQuantizer>,
-                "pagoda: values_in_keys<N> takes the values from the front of a key row, but hadamard keys are rotated: "
-                "use the quantizer inside");
+  static_assert(
+      elements_of_key == 0 || !is_rotated_v<KeyQuantizer>,
+      "pagoda: values_in_keys<N> takes the values from the front of a key row, but hadamard keys are rotated: "
+      "use the quantizer inside");
 
  public:
   using key_quantizer = KeyQuantizer;
@@ -67,8 +71,14 @@ class block_storage {
       : shape_(shape), block_size_(block_size), blocks_(blocks), order_(order), memory_(std::move(memory)) {
     const std::int64_t needed = size_bytes(shape, block_size, blocks);
     if (memory_.size_bytes() < needed) {
+      const std::int32_t fitting = max_blocks(shape, block_size, memory_.size_bytes());
+      if (fitting == 0) {
+        detail::fail("the storage needs ", needed, " bytes, but its memory has ", memory_.size_bytes(),
+                     ", which holds no block: lend at least the ", size_bytes(shape, block_size, num_blocks{1}),
+                     " bytes that one block takes in all layers");
+      }
       detail::fail("the storage needs ", needed, " bytes, but its memory has ", memory_.size_bytes(),
-                   ": lend more, or ask for at most ", max_blocks(shape, block_size, memory_.size_bytes()), " blocks");
+                   ": lend more, or ask for at most ", fitting, " blocks");
     }
     geometry_ = place(shape, block_size);
     shape_ = with_values(shape);
@@ -102,10 +112,13 @@ class block_storage {
     return static_cast<std::int32_t>(budget_bytes / all_layers < most ? budget_bytes / all_layers : most);
   }
 
-  /// One layer, as a step's sequences see it. Throws: out_of_range for a layer that the shape lacks; invalid_argument
-  /// if the tables were made for another block size or more blocks; logic_error while the step has copies to be taken.
+  /// One layer, as a step's sequences see it; `group` is the storage's layer group, named where the manager has
+  /// several.
+  /// Throws: out_of_range for a layer that the shape lacks and for a group that the manager lacks; invalid_argument if
+  ///         the tables were made for another block size or more blocks; logic_error while the step has copies to be
+  ///         taken, and for a storage that was moved from.
   template <batch_tables Tables>
-  view_type view(std::int32_t layer, const Tables& tables, int group = 0) const {
+  view_type view(std::int32_t layer, const Tables& tables, int group = only_group) const {
     if constexpr (requires { tables.copies_pending(); }) {
       if (tables.copies_pending()) {
         detail::fail<logic_error>("view of a step whose copies were not taken: execute(storage, step.take_copies()) ",
@@ -128,6 +141,7 @@ class block_storage {
   }
 
   /// The planes of one layer, with no batch: for copies and inspection.
+  /// Throws: out_of_range for a layer that the shape lacks; logic_error for a storage that was moved from.
   view_type layer_view(std::int32_t layer) const {
     check_layer(layer);
     std::byte* base = layer_base(layer);
@@ -148,7 +162,8 @@ class block_storage {
     return result;
   }
 
-  /// All bytes of one block of one layer. Throws: out_of_range for an unknown block or layer.
+  /// All bytes of one block of one layer. Throws: out_of_range for an unknown block or layer; logic_error for a storage
+  /// that was moved from.
   std::span<std::byte> block_bytes(block_id block, std::int32_t layer) const {
     check_layer(layer);
     const auto index = static_cast<std::int32_t>(block);
@@ -226,6 +241,9 @@ class block_storage {
     return {base + p.offset, block_stride(), p.head, p.slot, p.chunk};
   }
   void check_layer(std::int32_t layer) const {
+    if (memory_.data() == nullptr) {
+      detail::fail<logic_error>("this storage was moved from: use the one that it went to");
+    }
     if (layer < 0 || layer >= shape_.layers) {
       detail::fail<out_of_range>("layer ", layer, " lies outside the storage's 0 to ", shape_.layers - 1,
                                  ": pass the layer's index within its group");

@@ -13,6 +13,9 @@
 #if !defined(__GNUC__)
 #error "Pagoda needs g++ 12, clang++ 14 or nvcc over one of them: it uses GCC's vector extensions."
 #endif
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "Pagoda masks with infinities and keeps NaNs: compile its files without -ffast-math or -ffinite-math-only."
+#endif
 
 /// Marks a function that kernels call too. Bodies are the same for host and device.
 #if defined(__CUDACC__)

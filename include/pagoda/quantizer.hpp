@@ -7,7 +7,7 @@
 ///     struct my_int8 {
 ///       static constexpr std::string_view name = "my_int8";   // for flags, errors and file headers
 ///       static constexpr int bits = 8;                        // of one code: 4, 8, 16 or 32
-///       static constexpr int group = 0;                       // lanes that share a scale; 0: the whole row
+///       static constexpr int group = 0;                       // lanes that share a scale: a multiple of 16; 0: whole row
 ///       using scale_type = pagoda::linear_scale<float>;       // or no_scale, or affine_scale<T>; T may be half
 ///       static scale_type fit(pagoda::row_stats);             // from the smallest and largest of the row (or group)
 ///       static std::uint32_t encode(float, scale_type);       // the code of one element
@@ -16,15 +16,16 @@
 ///     static_assert(pagoda::quantizer<my_int8>);
 ///
 // clang-format on
-/// A row is one head vector of one token; it is coded alone, when it is written, and never again. Kernels call the
-/// members too: mark them PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest
-/// error of any finite element, which conformance tests check; one that depends on the row's length is
-/// `error_bound(row_stats, std::int64_t dim)`. `load_float<W>(bytes, vector)` turns W packed codes into
-/// codewords at once: the wide host path, W = 8, and 16 where that is a register. Codewords that are whole numbers,
-/// none beyond a codeword_limit of at most 256, may come as integers, too: `load_int16<W>(bytes, vector)`, W = 16, and
-/// 32 where that is a register. `store_float<W>(vector, scale, bytes)` is the way back, for append: W codes, bit for
-/// bit those of encode; without it, append calls encode in loops of 16 that compilers turn into vector code, as far as
-/// they can. The last, all together, are the tensor-core path of the device:
+/// A row is one head vector of one token; it is coded alone, when it is written, and never again. A NaN in a row must
+/// come out as a row with a NaN, and finite rows decode to finite values. Kernels call the members too: mark them
+/// PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest error of any finite
+/// element, which conformance tests check; one that depends on the row's length is `error_bound(row_stats, std::int64_t
+/// dim)`. `load_float<W>(bytes, vector)` turns W packed codes into codewords at once: the wide host path, W = 8, and 16
+/// where that is a register. Codewords that are whole numbers, none beyond a codeword_limit of at most 256, may come as
+/// integers, too: `load_int16<W>(bytes, vector)`, W = 16, and 32 where that is a register. `store_float<W>(vector,
+/// scale, bytes)` is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in
+/// loops of 16 that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core
+/// path of the device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply

@@ -190,7 +190,8 @@ TEST_CASE("a mask that names a lane which has left") {
   REQUIRE(found.has_value());
   CHECK(found->line() == line);
   CHECK(found->thread() == 4);
-  CHECK(std::string(found->what()).find("names lane 3, which has left the kernel") != std::string::npos);
+  CHECK(std::string(found->what()).find("names lane 3, which has left the kernel: keep it until here") !=
+        std::string::npos);
 }
 
 TEST_CASE("a shuffle from a lane outside the mask") {
@@ -200,7 +201,8 @@ TEST_CASE("a shuffle from a lane outside the mask") {
       if (ctx.lane() < 16) PAGODA_AT(line, ctx.shfl_xor(1.0f, broken ? 16 : 8, 0x0000ffffu));
     };
   };
-  expect_fault(kernel(true), line, 0, {"shfl_xor: lane ", "which is not in the mask"});
+  expect_fault(kernel(true), line, 0,
+               {"shfl_xor: lane ", "which is not in the mask, so the value is undefined: put it into the mask"});
   expect_clean(kernel(false));
 }
 

@@ -26,7 +26,8 @@ TEST_CASE("an index outside a shared array") {
       };
     };
     expect_fault(write(true), line, shift > 0 ? 63 : 0,
-                 {shift > 0 ? "shared index 64 is outside the array's [0, 64)" : "shared index -1 is outside"});
+                 {shift > 0 ? "shared index 64 is outside the array's [0, 64): take more elements, or guard the index"
+                            : "shared index -1 is outside"});
     expect_clean(write(false));
   }
   const auto read = [&](bool broken) {
@@ -140,8 +141,9 @@ TEST_CASE("misaligned and null global accesses, at every size") {
   const int size[] = {2, 4, 8, 16, 2, 4, 8, 16, 4, 16, 4};
   for (int which = 0; which < 11; ++which) {
     CAPTURE(which);
-    expect_fault(kernel(which, memory + 16 + size[which] / 2), line, 40, {"misaligned global access"});
-    expect_fault(kernel(which, nullptr), line, 40, {"through a null pointer"});
+    expect_fault(kernel(which, memory + 16 + size[which] / 2), line, 40,
+                 {"misaligned global access", "past a multiple of", ": align it, or take a narrower access"});
+    expect_fault(kernel(which, nullptr), line, 40, {"through a null pointer: pass the kernel memory of the device"});
     expect_clean(kernel(which, memory + 16));
   }
 }

@@ -219,8 +219,9 @@ TEST_CASE("rows of another shape are refused, and nothing is written") {
     });
     CHECK(after == untouched);
   };
-  refused({19, heads, key_dim}, {20, heads, value_dim},
-          "keys are [19, 3, 48], but the step and its cache need [20, 3, 48]");
+  refused(
+      {19, heads, key_dim}, {20, heads, value_dim},
+      "keys are [19, 3, 48], but the step and its cache need [20, 3, 48]: pass a row for each new token and kv head");
   refused({21, heads, key_dim}, {20, heads, value_dim}, "keys are [21, 3, 48]");
   refused({20, 2, key_dim}, {20, heads, value_dim}, "keys are [20, 2, 48]");
   refused({20, heads, value_dim}, {20, heads, value_dim}, "keys are [20, 3, 64]");

@@ -32,9 +32,10 @@ const case_config plain{.batch = {{20, 4, -1, 1}, {9, 1, -1, 2}}};
 
 TEST_CASE("numbers that mean nothing are refused") {
   const attention_case<f16> batch(plain);
-  check_refused(batch, {.scale = infinity}, "attention scale is inf");
+  check_refused(batch, {.scale = infinity}, "attention scale is inf, but must be finite: pass 0 for 1 / sqrt(key_dim)");
   check_refused(batch, {.scale = std::numeric_limits<float>::quiet_NaN()}, "attention scale is");
-  check_refused(batch, {.soft_cap = -1.0f}, "soft_cap is -1.0");
+  check_refused(batch, {.soft_cap = -1.0f},
+                "soft_cap is -1.000000, but must be finite and not below 0: pass 0 for none");
   check_refused(batch, {.soft_cap = infinity}, "soft_cap is inf");
   check_refused(batch, {.window = -1}, "attention window is -1");
   check_refused(batch, {.window = 4, .sinks = -1}, "attention sinks is -1");
@@ -46,6 +47,12 @@ TEST_CASE("arrays of another length are refused") {
   std::vector<float> lse(39);
   check_refused(batch, {.sink_logits = seven}, "sink_logits has 7 numbers, but there are 8 query heads");
   check_refused(batch, {.alibi_slopes = seven}, "alibi_slopes has 7 numbers, but there are 8 query heads");
+  for (const float number : {-infinity, infinity, std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> eight(8, 0.5f);
+    eight[5] = number;
+    check_refused(batch, {.alibi_slopes = eight}, "but each must be a finite number");
+    if (number != -infinity) check_refused(batch, {.sink_logits = eight}, "but each must be a number below infinity");
+  }
   pagoda_test::serial_items serial;
   std::vector<float> output(batch.output_size());
   const rows_view<float> rows(output, batch.output_shape());
@@ -55,7 +62,9 @@ TEST_CASE("arrays of another length are refused") {
 }
 
 TEST_CASE("a window without causality is refused") {
-  check_refused(attention_case<f16>(plain), {.causal = false, .window = 4}, "attention window 4 with causal = false");
+  check_refused(attention_case<f16>(plain), {.causal = false, .window = 4},
+                "attention window 4 with causal = false: a window is defined for causal attention only; pass window 0, "
+                "or causal = true");
 }
 
 TEST_CASE("a tree mask is refused with what it does not go with") {
@@ -63,20 +72,28 @@ TEST_CASE("a tree mask is refused with what it does not go with") {
   const std::vector<std::uint32_t> words(5, 1u);
   const std::vector<float> slopes(8, 0.1f);
   const pagoda::tree_mask tree{words, 1};
-  check_refused(batch, {.causal = false, .tree = tree}, "a tree mask with causal = false");
-  check_refused(batch, {.window = 9, .tree = tree}, "a tree mask with a window");
-  check_refused(batch, {.alibi_slopes = slopes, .tree = tree}, "a tree mask with ALiBi slopes");
+  check_refused(batch, {.causal = false, .tree = tree},
+                "a tree mask with causal = false is not supported: a token's place in the tree is not its position; "
+                "pass causal = true");
+  check_refused(batch, {.window = 9, .tree = tree}, "position; pass window 0 over a layer group that keeps all tokens");
+  check_refused(batch, {.alibi_slopes = slopes, .tree = tree},
+                "a tree mask with ALiBi slopes is not supported: a token's place in the tree is not its position; "
+                "leave alibi_slopes empty");
 }
 
 TEST_CASE("a tree mask that does not cover the step is refused") {
   const std::vector<std::uint32_t> words(80, 1u);
   const std::vector<std::uint32_t> four(4, 1u);
-  check_refused(attention_case<f16>(plain), {.tree = {four, 1}}, "the tree mask has 4 words");
-  check_refused(attention_case<f16>(plain), {.tree = {words, -1}}, "the tree mask has 80 words");
+  check_refused(attention_case<f16>(plain), {.tree = {four, 1}},
+                "the tree mask has 4 words, but 5 queries of 1 words need 5: pass a longer span");
+  check_refused(attention_case<f16>(plain), {.tree = {words, -1}},
+                "words_per_query of the tree mask is -1, but must lie between 0 and 2147483647: pass 1 for each 32 new "
+                "tokens, rounded up");
   check_refused(attention_case<f16>({.batch = {{40, 40}}}), {.tree = {words, 1}},
                 "the tree mask has 32 bits a query, but batch entry 0 has 40 new tokens");
   check_refused(attention_case<f16>({.batch = {{40, 3, 5}}}), {.tree = {words, 1}},
-                "batch entry 0 has 5 queries, but a tree mask covers its 3 new tokens only");
+                "batch entry 0 has 5 queries, but a tree mask covers its 3 new tokens only: ask for at most that many, "
+                "or attend without the tree");
 }
 
 TEST_CASE("a group that keeps a window refuses what would read dropped tokens") {
@@ -114,13 +131,20 @@ TEST_CASE("rows of another shape are refused") {
                          doctest::Contains(why), pagoda::invalid_argument);
   };
   refused(rows_view<const float>(batch.queries, {4, 8, 64}), {4, 8, 64}, "there are 4 query rows, but the step has 5");
-  refused(rows_view<const float>(memory, {5, 7, 64}), {5, 7, 64}, "there are 7 query heads");
-  refused(rows_view<const float>(memory, {5, 8, 56}), {5, 8, 64}, "query rows have 56 elements, but the keys have 64");
-  refused(batch.query_rows(), {5, 8, 56}, "the output is [5, 8, 56], but must be [5, 8, 64]");
+  refused(rows_view<const float>(memory, {5, 7, 64}), {5, 7, 64},
+          "there are 7 query heads, but they must be a multiple of the 2 kv heads: pass as many query heads for each "
+          "kv head");
+  refused(rows_view<const float>(memory, {5, 8, 56}), {5, 8, 64},
+          "query rows have 56 elements, but the keys have 64: pass rows of the storage's head_dim");
+  refused(batch.query_rows(), {5, 8, 56},
+          "the output is [5, 8, 56], but must be [5, 8, 64]: pass as many rows and heads as there are queries, of the "
+          "values' dim");
   refused(batch.query_rows(), {4, 8, 64}, "the output is [4, 8, 64]");
   CHECK_THROWS_WITH_AS(
       pagoda_test::attend(batch.view, batch.query_rows(), rows_view<float>(memory, {5, 8, 64}, {512, 32}), {}, serial),
-      doctest::Contains("rows of the output overlap: strides (512, 32)"), pagoda::invalid_argument);
+      doctest::Contains(
+          "rows of the output overlap: strides (512, 32) are too small for 8 heads of 64 elements: pass larger ones"),
+      pagoda::invalid_argument);
   CHECK(memory == std::vector<float>(memory.size(), 7.0f));
 }
 

@@ -83,11 +83,38 @@ TEST_CASE("copies are executed on the storage of their manager, for a group that
   pagoda::step step = cache.plan({{child, 1}});
   const pagoda::copy_list copies = step.take_copies();
   CHECK_THROWS_AS(pagoda::host::execute(cache.storage(), copies, 1), pagoda::out_of_range);
-  CHECK_THROWS_AS(pagoda::host::execute(cache.storage(), copies, -1), pagoda::out_of_range);
+  CHECK_THROWS_AS(pagoda::host::execute(cache.storage(), copies, -2), pagoda::out_of_range);
   pagoda::block_storage<pagoda::identity<float>> smaller({.head_dim = dim}, 8, pagoda::num_blocks{8});
   CHECK_THROWS_WITH_AS(pagoda::host::execute(smaller, copies), doctest::Contains("blocks of 16 tokens"),
                        pagoda::invalid_argument);
   CHECK_NOTHROW(pagoda::host::execute(cache.storage(), copies));
+}
+
+TEST_CASE("where there are several layer groups, one has to be named") {
+  pagoda::block_manager manager({.groups = {{.num_blocks = 8, .layers = {0}}, {.num_blocks = 8, .layers = {1}}}});
+  pagoda::block_storage<pagoda::identity<float>> storage({.head_dim = dim}, 16, pagoda::num_blocks{8});
+  const pagoda::sequence parent = manager.make_sequence();
+  manager.plan({{parent, 3}}).commit();
+  const pagoda::sequence child = manager.fork(parent);
+  pagoda::step step = manager.plan({{child, 1}});
+  const pagoda::copy_list copies = step.take_copies();
+  const auto refused = [](auto call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("no layer group is named, but there are 2: pass one from 0 to 1"),
+                         pagoda::out_of_range);
+  };
+  refused([&] { pagoda::host::execute(storage, copies); });
+  refused([&] { (void)copies.blocks(); });
+  refused([&] { (void)storage.view(0, step); });
+  refused([&] { (void)step.batch(); });
+  refused([&] { (void)manager.stats(); });
+  refused([&] { (void)manager.blocks(child); });
+  refused([&] { (void)manager.exclusive_blocks(child); });
+  refused([&] { (void)child.resident(); });
+  for (const int group : {0, 1}) {
+    CHECK_NOTHROW(pagoda::host::execute(storage, copies, group));
+    CHECK_NOTHROW((void)storage.view(0, step, group));
+    CHECK(manager.stats(group).used == 2);
+  }
 }
 
 TEST_CASE("commit_paths uses all its values or none") {
@@ -99,9 +126,26 @@ TEST_CASE("commit_paths uses all its values or none") {
     CHECK_THROWS_WITH_AS((void)step.commit_paths({values, offsets}), doctest::Contains("begin at 0 and end at"),
                          pagoda::invalid_argument);
   }
+  const std::vector<std::int32_t> twice{0, 1, 1};
+  CHECK_THROWS_WITH_AS((void)step.commit_paths({twice, std::vector<std::int32_t>{0, 3}}),
+                       doctest::Contains("accepts token 1 after token 1: pass a path that rises strictly and stays "
+                                         "below the 3 tokens planned"),
+                       pagoda::invalid_argument);
   CHECK(seq.position() == 0);
   (void)step.commit_paths({values, std::vector<std::int32_t>{0, 3}});
   CHECK(seq.position() == 3);
+}
+
+TEST_CASE("a cache that was moved from says so") {
+  float_cache from = make_cache();
+  const pagoda::sequence seq = from.make_sequence();
+  const pagoda::step step = from.plan({{seq, 3}});
+  const float_cache to = std::move(from);
+  const char* const why = "was moved from: use the one that it went to";
+  CHECK_THROWS_WITH_AS((void)from.view(0, step), doctest::Contains(why), pagoda::logic_error);
+  CHECK_THROWS_WITH_AS((void)from.storage().view(0, step), doctest::Contains(why), pagoda::logic_error);
+  CHECK_THROWS_WITH_AS((void)from.make_sequence(), doctest::Contains(why), pagoda::logic_error);
+  CHECK(to.view(0, step).keys.base != nullptr);
 }
 
 TEST_CASE("a manager that was moved from says so") {

@@ -173,8 +173,66 @@ TEST_CASE("borrowed memory that is too small names what is needed and what would
                        doctest::Contains("the storage needs 16384 bytes, but its memory has 16383: lend more, or ask "
                                          "for at most 3 blocks"),
                        pagoda::invalid_argument);
+  CHECK_THROWS_WITH_AS(storage({.layers = 3, .kv_heads = 2, .head_dim = 32}, 16, num_blocks{4}, lend(0, 2 * block)),
+                       doctest::Contains("the storage needs 49152 bytes, but its memory has 8192, which holds no "
+                                         "block: lend at least the 12288 bytes that one block takes in all layers"),
+                       pagoda::invalid_argument);
   CHECK_THROWS_WITH_AS(lend(64, block), doctest::Contains("64 past a multiple of 256"), pagoda::invalid_argument);
   CHECK_THROWS_AS(lend(0, 0), pagoda::invalid_argument);
+}
+
+TEST_CASE("a storage that was moved from keeps its sizes and refuses its bytes") {
+  pagoda::block_manager books({.groups = {{.num_blocks = 4}}, .max_sequences = 1});
+  const pagoda::sequence sequence = books.make_sequence();
+  const pagoda::step step = books.plan({{sequence, 5}});
+  pagoda::block_storage<> from(small, 16, num_blocks{4});
+  const std::byte* bytes = from.block_bytes(block_id{1}, 2).data();
+  pagoda::block_storage<> to = std::move(from);
+  CHECK(to.block_bytes(block_id{1}, 2).data() == bytes);
+  CHECK_NOTHROW((void)to.view(0, step));
+  const auto refused = [](auto call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("this storage was moved from: use the one that it went to"),
+                         pagoda::logic_error);
+  };
+  refused([&] { (void)from.view(0, step); });
+  refused([&] { (void)from.layer_view(0); });
+  refused([&] { (void)from.block_bytes(block_id{0}, 0); });
+  CHECK(from.shape().head_dim == 32);
+  CHECK(from.block_size() == 16);
+  CHECK(from.blocks() == 4);
+  CHECK(from.order() == pool_order::by_layer);
+  CHECK(from.size_bytes() == to.size_bytes());
+  from = std::move(to);
+  CHECK(from.block_bytes(block_id{1}, 2).data() == bytes);
+  refused([&] { (void)to.layer_view(0); });
+}
+
+TEST_CASE("borrowed memory that was moved from still lends its bytes") {
+  using storage =
+      pagoda::block_storage<pagoda_test::f16, pagoda_test::f16, pagoda::heads_tokens_dim, pagoda::borrowed_memory>;
+  pagoda::host_memory arena(storage::size_bytes({.head_dim = 32}, 16, num_blocks{1}));
+  storage from({.head_dim = 32}, 16, num_blocks{1},
+               pagoda::borrowed_memory({arena.data(), static_cast<std::size_t>(arena.size_bytes())}));
+  const storage to = std::move(from);
+  CHECK(from.block_bytes(block_id{0}, 0).data() == arena.data());
+  CHECK(to.block_bytes(block_id{0}, 0).data() == arena.data());
+}
+
+TEST_CASE("host memory that was moved from has no bytes, and makes no storage") {
+  pagoda::host_memory from(4096);
+  const std::byte* bytes = from.data();
+  pagoda::host_memory to = std::move(from);
+  CHECK(to.data() == bytes);
+  CHECK(to.size_bytes() == 4096);
+  CHECK(from.data() == nullptr);
+  CHECK(from.size_bytes() == 0);
+  CHECK_THROWS_WITH_AS(pagoda::block_storage<>({.head_dim = 8}, 1, num_blocks{1}, std::move(from)),
+                       doctest::Contains("its memory has 0, which holds no block"), pagoda::invalid_argument);
+  from = std::move(to);
+  CHECK(from.data() == bytes);
+  CHECK(from.size_bytes() == 4096);
+  CHECK(to.data() == nullptr);
+  CHECK(to.size_bytes() == 0);
 }
 
 TEST_CASE("host memory passes the conformance check, small and large, and refuses to be empty") {

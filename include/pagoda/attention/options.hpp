@@ -23,13 +23,14 @@ namespace pagoda {
 ///
 /// A query that sees no key gives output 0 and, with no sink logit, lse -infinity.
 struct attention_options {
-  float scale = 0.0f;                     ///< 0: 1 / sqrt(key_dim)
-  bool causal = true;                     ///< false: every query sees the whole context
-  std::int64_t window = 0;                ///< the last keys seen, the query's own among them; 0: as the group retains
-  std::int64_t sinks = 0;                 ///< the first tokens stay visible beside an explicit window
-  std::span<const float> sink_logits{};   ///< [query_heads]
-  float soft_cap = 0.0f;                  ///< 0: none
-  std::span<const float> alibi_slopes{};  ///< [query_heads]
+  float scale = 0.0f;                    ///< 0: 1 / sqrt(key_dim)
+  bool causal = true;                    ///< false: every query sees the whole context
+  std::int64_t window = 0;               ///< the last keys seen, the query's own among them; 0: window and sinks as the
+                                         ///< group retains, whatever `sinks` says
+  std::int64_t sinks = 0;                ///< the first tokens, visible beside an explicit window; 0: none beside it
+  std::span<const float> sink_logits{};  ///< [query_heads]; -infinity adds nothing
+  float soft_cap = 0.0f;                 ///< 0: none
+  std::span<const float> alibi_slopes{};  ///< [query_heads], finite
   tree_mask tree{};                       ///< who sees whom among the step's own tokens; replaces causal there
   std::span<float> lse{};                 ///< [queries, query_heads], written if given
 };
@@ -60,7 +61,8 @@ inline attention_mask resolve_mask(const batch_view& batch, const attention_opti
          ", but there is no window for them to stay beside: pass a window, or 0 ", "sinks to see all tokens");
   }
   if (!options.causal && options.window != 0 && options.window != unlimited) {
-    fail("attention window ", options.window, " with causal = false: a window is defined for causal attention only");
+    fail("attention window ", options.window, " with causal = false: a window is defined for causal attention only; ",
+         "pass window 0, or causal = true");
   }
   if (!keep.keeps_all()) {
     if (!options.causal) {
@@ -85,10 +87,12 @@ inline void check_per_head(std::string_view name, std::span<const float> given, 
   }
 }
 
-inline void check_numbers(std::string_view name, std::span<const float> given) {
+/// `least`: -infinity where it has a meaning, as of a sink logit that adds nothing.
+inline void check_numbers(std::string_view name, std::span<const float> given, float least) {
   for (const float number : given) {
-    if (!(number < std::numeric_limits<float>::infinity())) {
-      fail(name, " holds ", double{number}, ", but each must be a number below infinity");
+    if (!(number >= least && number < std::numeric_limits<float>::infinity())) {
+      fail(name, " holds ", double{number}, ", but each must be a ",
+           std::isinf(least) ? "number below infinity" : "finite number", ": leave ", name, " empty to do without");
     }
   }
 }
@@ -100,12 +104,17 @@ inline void check_tree(const attention_options& options, const attention_mask& m
          !options.causal            ? "causal = false"
          : mask.window != unlimited ? "a window"
                                     : "ALiBi slopes",
-         " is not supported: a token's place in the tree is not its position");
+         " is not supported: a token's place in the tree is not its position; ",
+         !options.causal            ? "pass causal = true"
+         : mask.window != unlimited ? "pass window 0 over a layer group that keeps all tokens"
+                                    : "leave alibi_slopes empty");
   }
+  check_range("words_per_query of the tree mask", options.tree.words_per_query, 0, INT32_MAX,
+              "pass 1 for each 32 new tokens, rounded up");
   const std::int64_t words = checked_multiply(queries, options.tree.words_per_query, "tree mask words");
-  if (options.tree.words_per_query < 0 || static_cast<std::int64_t>(options.tree.words.size()) < words) {
+  if (static_cast<std::int64_t>(options.tree.words.size()) < words) {
     fail("the tree mask has ", options.tree.words.size(), " words, but ", queries, " queries of ",
-         options.tree.words_per_query, " words need ", words);
+         options.tree.words_per_query, " words need ", words, ": pass a longer span");
   }
 }
 
@@ -117,7 +126,7 @@ inline void check_tree_entry(const tree_mask& tree, std::int32_t entry, std::int
   }
   if (queries > new_tokens) {
     fail("batch entry ", entry, " has ", queries, " queries, but a tree mask covers its ", new_tokens,
-         " new tokens only");
+         " new tokens only: ask for at most that many, or attend without the tree");
   }
 }
 
@@ -150,27 +159,31 @@ resolved_options resolve_shapes(const cache_view<KeyQuantizer, ValueQuantizer>& 
   check_range("query heads", queries.heads(), 1, 1 << 20);
   if (queries.heads() % view.kv_heads != 0) {
     fail("there are ", queries.heads(), " query heads, but they must be a multiple of the ", view.kv_heads,
-         " kv heads");
+         " kv heads: pass as many query heads for each kv head");
   }
   if (queries.dim() != view.key_dim) {
-    fail("query rows have ", queries.dim(), " elements, but the keys have ", view.key_dim);
+    fail("query rows have ", queries.dim(), " elements, but the keys have ", view.key_dim,
+         ": pass rows of the storage's head_dim");
   }
   if (output.tokens() != queries.tokens() || output.heads() != queries.heads() || output.dim() != view.value_dim) {
     fail("the output is [", output.tokens(), ", ", output.heads(), ", ", output.dim(), "], but must be [",
-         queries.tokens(), ", ", queries.heads(), ", ", view.value_dim, "]: as the queries, with the values' dim");
+         queries.tokens(), ", ", queries.heads(), ", ", view.value_dim,
+         "]: pass as many rows and heads as there are queries, of the values' dim");
   }
   if (output.rows_overlap()) {
     fail("rows of the output overlap: strides (", output.strides().token, ", ", output.strides().head,
-         ") are too small for ", output.heads(), " heads of ", output.dim(), " elements");
+         ") are too small for ", output.heads(), " heads of ", output.dim(), " elements: pass larger ones");
   }
   const std::int64_t rows = checked_multiply(queries.tokens(), queries.heads(), "LSE elements");
   if (!options.lse.empty() && static_cast<std::int64_t>(options.lse.size()) != rows) {
     fail("lse has ", options.lse.size(), " elements, but there are ", queries.tokens(), " queries of ", queries.heads(),
          " heads: pass ", rows);
   }
-  if (!std::isfinite(options.scale)) fail("attention scale is ", double{options.scale}, ", but must be finite");
+  if (!std::isfinite(options.scale)) {
+    fail("attention scale is ", double{options.scale}, ", but must be finite: pass 0 for 1 / sqrt(key_dim)");
+  }
   if (!std::isfinite(options.soft_cap) || options.soft_cap < 0) {
-    fail("soft_cap is ", double{options.soft_cap}, ", but must be positive, or 0 for none");
+    fail("soft_cap is ", double{options.soft_cap}, ", but must be finite and not below 0: pass 0 for none");
   }
   detail::check_per_head("sink_logits", options.sink_logits, queries.heads());
   detail::check_per_head("alibi_slopes", options.alibi_slopes, queries.heads());
@@ -198,8 +211,8 @@ resolved_options resolve_attention(const cache_view<KeyQuantizer, ValueQuantizer
                  " queries: pass the rows of all its sequences");
   }
   const resolved_options how = resolve_shapes(view, queries, output, options);
-  detail::check_numbers("sink_logits", options.sink_logits);
-  detail::check_numbers("alibi_slopes", options.alibi_slopes);
+  detail::check_numbers("sink_logits", options.sink_logits, -std::numeric_limits<float>::infinity());
+  detail::check_numbers("alibi_slopes", options.alibi_slopes, std::numeric_limits<float>::lowest());
   for (std::int32_t i = 0; i < batch.sequences(); ++i) {
     if (!options.tree.empty()) detail::check_tree_entry(options.tree, i, batch.queries(i), batch.new_tokens(i));
     if (options.causal) detail::check_causal_entry(batch, view.block_size(), how.mask, i);

@@ -108,8 +108,9 @@ void check_load_int16(report& result, const std::byte* codes, std::int64_t dim) 
 /// - the codes of a quantizer that rotates are those of the rotated row.
 ///
 /// Complexity: some thousand elements; well under a second.
-template <quantizer Q>
+template <class Q>
 report check_quantizer() {
+  static_assert(require_quantizer<Q>());
   report result;
   using codec = row_codec<Q>;
   constexpr std::int64_t dim = Q::group > 0 ? 4 * Q::group : 128;

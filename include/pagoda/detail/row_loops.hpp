@@ -137,7 +137,10 @@ PAGODA_ALWAYS_INLINE void encode_each(const float* row, typename Q::scale_type s
     for (std::size_t i = 0; i < size / 2; ++i) packed[i] = pack_int4(narrow[2 * i], narrow[2 * i + 1]);
     std::memcpy(codes, packed, sizeof(packed));
   } else {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"  // g++ 12 -O3 merges the stores of a row and then doubts their place
     std::memcpy(codes, narrow, sizeof(narrow));
+#pragma GCC diagnostic pop
   }
 }
 

@@ -152,7 +152,8 @@ template <class T>
 void check_rows(const char* name, const rows_view<T>& rows, std::int64_t tokens, std::int64_t heads, std::int64_t dim) {
   if (rows.tokens() != tokens || rows.heads() != heads || rows.dim() != dim) {
     pagoda::detail::fail("append: ", name, " are [", rows.tokens(), ", ", rows.heads(), ", ", rows.dim(),
-                         "], but the step and its cache need [", tokens, ", ", heads, ", ", dim, "]");
+                         "], but the step and its cache need [", tokens, ", ", heads, ", ", dim,
+                         "]: pass a row for each new token and kv head");
   }
 }
 

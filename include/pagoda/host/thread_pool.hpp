@@ -20,10 +20,12 @@ namespace pagoda::host {
 /// Requires: one parallel_for at a time; a function must not call it again.
 class thread_pool {
  public:
-  /// Throws: invalid_argument for fewer than one thread; std::system_error if the system gives no more.
+  /// Throws: invalid_argument for fewer than one thread or more than 4096; std::system_error if the system gives no
+  /// more.
   explicit thread_pool(std::int32_t threads) {
     if (threads < 1 || threads > 4096) {
-      pagoda::detail::fail("thread_pool of ", threads, " threads: the number must lie between 1 and 4096");
+      pagoda::detail::fail("thread_pool of ", threads,
+                           " threads: the number must lie between 1 and 4096; pass 1 for the calling thread alone");
     }
     workers_.reserve(static_cast<std::size_t>(threads) - 1);
     try {

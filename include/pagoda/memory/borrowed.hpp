@@ -11,6 +11,7 @@
 namespace pagoda {
 
 /// Bytes that somebody else owns and keeps alive: an engine's arena, a region registered with a network card.
+/// Copied or moved, both name the same bytes.
 /// Throws: invalid_argument if the bytes do not start on a multiple of 256.
 class borrowed_memory {
  public:

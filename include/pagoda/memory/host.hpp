@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include <pagoda/memory.hpp>
 
@@ -13,6 +14,7 @@ namespace pagoda {
 
 /// Aligned memory of the process, not initialised: pages are taken from the system when blocks are first written.
 /// Ranges of 2 MiB and more are aligned to 2 MiB, so that the system may serve them with huge pages.
+/// One that was moved from has no bytes: data() is null and size_bytes() 0.
 /// Throws: invalid_argument for a size below 1; std::bad_alloc if there is not that much.
 class host_memory {
  public:
@@ -22,6 +24,13 @@ class host_memory {
     data_ = {static_cast<std::byte*>(::operator new(static_cast<std::size_t>(size_bytes), alignment)),
              deleter{alignment}};
     size_bytes_ = size_bytes;
+  }
+  host_memory(host_memory&& other) noexcept
+      : data_(std::move(other.data_)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+  host_memory& operator=(host_memory&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_bytes_ = std::exchange(other.size_bytes_, 0);
+    return *this;
   }
 
   std::byte* data() const noexcept { return data_.get(); }

@@ -148,7 +148,7 @@ class host_context {
 
   template <class T>
   shared_array<T> shared(int count, source_position at = source_position::current()) {
-    if (count < 0) threads_.fail(at, "a shared array of ", count, " elements: the count must not be negative");
+    if (count < 0) threads_.fail(at, "a shared array of ", count, " elements: pass 0 or more");
     const std::uint64_t offset = taken_;
     const std::uint64_t bytes = static_cast<std::uint64_t>(count) * sizeof(T);
     memory_.declare_array(arrays_++, offset, bytes, at);
@@ -233,10 +233,13 @@ class host_context {
 
   void check_pointer(const void* address, std::uint32_t bytes, source_position at) const {
     const auto value = reinterpret_cast<std::uintptr_t>(address);
-    if (value == 0) threads_.fail(at, "global access of ", bytes, " bytes through a null pointer");
+    if (value == 0) {
+      threads_.fail(at, "global access of ", bytes,
+                    " bytes through a null pointer: pass the kernel memory of the device");
+    }
     if (value % bytes != 0) {
       threads_.fail(at, "misaligned global access: address ", value, " of ", bytes, " bytes is ", value % bytes,
-                    " past a multiple of ", bytes);
+                    " past a multiple of ", bytes, ": align it, or take a narrower access");
     }
   }
 
@@ -245,7 +248,7 @@ class host_context {
     static_assert(sizeof(T) == 4 && std::is_trivially_copyable_v<T>, "a shuffle moves 4 bytes");
     if (((mask >> from) & 1u) == 0) {
       threads_.fail(at, detail::name_of(kind), ": lane ", lane(), " reads lane ", from,
-                    ", which is not in the mask, so the value is undefined");
+                    ", which is not in the mask, so the value is undefined: put it into the mask, or read another");
     }
     const auto met = [&](auto) {
       if (mask == full_mask) memory_.lanes_met();
@@ -374,18 +377,21 @@ class host_machine {
   };
 
   void check_launch(std::string_view name, index3 grid, int threads, int shared_bytes) const {
-    if (running_) pagoda::detail::fail<logic_error>("launch of ", name, " inside a kernel of the same host_machine");
+    if (running_) {
+      pagoda::detail::fail<logic_error>("launch of ", name,
+                                        " inside a kernel of the same host_machine: launch it when that has ended");
+    }
     if (threads < warp_size || threads > 1024 || threads % warp_size != 0) {
       pagoda::detail::fail("launch of ", name, " with ", threads,
                            " threads a block: take a multiple of 32, from 32 to 1024");
     }
     if (shared_bytes < 0 || shared_bytes > max_shared_bytes) {
       pagoda::detail::fail("launch of ", name, " with ", shared_bytes, " bytes of shared memory: a block has 0 to ",
-                           max_shared_bytes);
+                           max_shared_bytes, "; take that many at most");
     }
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 0xffffu || grid.z > 0xffffu) {
       pagoda::detail::fail("launch of ", name, " with a grid of ", grid.x, " x ", grid.y, " x ", grid.z,
-                           " blocks: x must be in [1, 2147483647], y and z in [1, 65535]");
+                           " blocks: take x in [1, 2147483647], y and z in [1, 65535]");
     }
   }
 

@@ -57,6 +57,8 @@ expect_refusal("--steps is 0.*at least 1" ${model} ${words} --steps 0)
 expect_refusal("--steps is -3.*at least 1" ${model} ${words} --steps -3)
 expect_refusal("--steps is 49.*context has 48" ${model} ${words} --steps 49)
 foreach(flag --kv --keys --values)
+  expect_refusal("${flag} is \"fp8\", but must be one of float, half, .*hadamard-int8.* or contiguous: pass one"
+    ${model} ${words} ${flag} fp8)
   expect_refusal("\"fp4\".*float, half, bfloat16, fp8_e4m3.*int4, .*hadamard-int8" ${model} ${words} ${flag} fp4)
 endforeach()
 expect_refusal("head_dim is 8.*int8g32.*groups of 32" ${model} ${words} --kv int8g32)
@@ -65,6 +67,12 @@ expect_refusal("keys of type \"half\" with values of type \"float\".*keys of hal
   ${model} ${words} --values float)
 expect_refusal("different types.*heads_tokens_dim.*tokens_heads_dim"
   ${model} ${words} --keys int8 --values int4 --layout tokens_heads_dim)
+run_well(${model} ${words} --steps 5 --keys contiguous --values contiguous)
+foreach(flags "--kv;contiguous;--keys;int8" "--kv;int8;--values;contiguous" "--values;contiguous")
+  expect_refusal("keys are to be .* and the values .*, but contiguous stores both in one way: pass --kv contiguous alone"
+    ${model} ${words} ${flags})
+endforeach()
+expect_refusal("the keys are to be int8 and the values contiguous" ${model} ${words} --kv contiguous --keys int8)
 expect_refusal("keeps all tokens" ${model} ${words} --kv contiguous --window 8)
 expect_refusal("\"flat\".*heads_tokens_dim, tokens_heads_dim" ${model} ${words} --layout flat)
 expect_refusal("block_size is 0.*between 1 and 65536" ${model} ${words} --block-size 0)
@@ -89,19 +97,19 @@ expect_refusal("12 tokens.*10 steps.*raise --steps" ${model} ${words} --steps 10
 
 # Model files
 foreach(file_and_message
-    "missing.bin|cannot read" ".|cannot read" "model_empty.bin|truncated.*4 bytes.*0 remain"
+    "missing.bin|pass the path of a readable file" ".|pass the path of a readable file" "model_empty.bin|truncated.*4 bytes.*0 remain: download the file again"
     "model_short_header.bin|truncated.*0 remain"
     "model_truncated.bin|truncated" "model_trailing.bin|trailing" "model_zero_dim.bin|dim 0.*at least 1"
     "model_negative_layers.bin|n_layers -2.*at least 1" "model_heads_do_not_divide.bin|dim 16.*3 heads"
     "model_kv_heads_do_not_divide.bin|2 heads.*3 kv heads" "model_head_dim_4.bin|head_dim is 4"
     "model_vast.bin|64 bits" "model_nan.bin|element 10 of tok_emb.*finite" "tokenizer.bin|model file")
   string(REGEX MATCH "^([^|]*)[|](.*)$" whole "${file_and_message}")
-  expect_refusal("${CMAKE_MATCH_2}" --model ${tiny}/${CMAKE_MATCH_1} ${words})
+  expect_refusal("\"${tiny}/${CMAKE_MATCH_1}\": .*${CMAKE_MATCH_2}" --model ${tiny}/${CMAKE_MATCH_1} ${words})
 endforeach()
 
 # Tokenizer files
 foreach(file_and_message
-    "missing.bin|cannot read" "tokenizer_truncated.bin|truncated" "tokenizer_trailing.bin|9 bytes after.*300 tokens"
+    "missing.bin|pass the path of a readable file" "tokenizer_truncated.bin|truncated" "tokenizer_trailing.bin|9 bytes after.*300 tokens"
     "tokenizer_of_299.bin|300 tokens.*truncated" "tokenizer_of_301.bin|after the model's 300 tokens"
     "tokenizer_negative_length.bin|token 0.*length -1"
     "tokenizer_too_long_token.bin|token 0.*length 100.*max_token_length 6"
@@ -109,5 +117,5 @@ foreach(file_and_message
     "tokenizer_infinite_score.bin|token 0.*score inf.*finite"
     "model.bin|tokenizer file")
   string(REGEX MATCH "^([^|]*)[|](.*)$" whole "${file_and_message}")
-  expect_refusal("${CMAKE_MATCH_2}" ${model} --tokenizer ${tiny}/${CMAKE_MATCH_1})
+  expect_refusal("\"${tiny}/${CMAKE_MATCH_1}\": .*${CMAKE_MATCH_2}" ${model} --tokenizer ${tiny}/${CMAKE_MATCH_1})
 endforeach()

@@ -133,18 +133,21 @@ class block_scheduler {
     thread_state& self = *running_;
     warp_state& w = warps_[self.index / warp_size];
     const std::uint32_t bit = self.bit();
-    if ((mask & bit) == 0) fail(at, name_of(kind), ": the mask ", hex(mask), " lacks the calling lane ", self.lane());
+    if ((mask & bit) == 0) {
+      fail(at, name_of(kind), ": the mask ", hex(mask), " lacks the calling lane ", self.lane(),
+           ": let the lanes of the mask alone call it");
+    }
     meeting& here = w.meetings.of(mask);
     if (here.arrived == 0) {
       if ((w.left & mask) != 0) {
         fail(at, name_of(kind), ": the mask ", hex(mask), " names lane ", std::countr_zero(w.left & mask),
-             ", which has left the kernel");
+             ", which has left the kernel: keep it until here, or take it out of the mask");
       }
       here.kind = kind;
       here.at = at;
     } else if (here.kind != kind || !(here.at == at)) {
       fail(at, "divergent warp: ", name_of(kind), " here, while lanes ", hex(here.arrived), " wait at ",
-           name_of(here.kind), " ", detail::place(here.at));
+           name_of(here.kind), " ", detail::place(here.at), ": let all lanes of a mask make the same call");
     }
     const deposits<T> all(here.bytes[here.parity]);
     all.set(self.lane(), value);
@@ -205,11 +208,12 @@ class block_scheduler {
     warp_state& w = warps_[self.index / warp_size];
     if (at_barrier_ != 0) {
       fail(barrier_at_, "the thread leaves the kernel while ", at_barrier_, " threads wait for it at sync() ",
-           detail::place(barrier_at_));
+           detail::place(barrier_at_), ": keep every thread to the last sync()");
     }
     if (const meeting* other = w.meetings.waiting_for(self.bit())) {
       fail(other->at, "the thread leaves the kernel while lanes ", hex(other->arrived), " wait for it at ",
-           name_of(other->kind), " ", detail::place(other->at), " with the mask ", hex(other->mask));
+           name_of(other->kind), " ", detail::place(other->at), " with the mask ", hex(other->mask),
+           ": keep it until there, or take it out of the mask");
     }
     w.left |= self.bit();
     ++left_;

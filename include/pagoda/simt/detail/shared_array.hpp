@@ -87,7 +87,8 @@ class host_shared_array {
 
   element operator[](index i) const {
     if (i.value < 0 || i.value >= count_) {
-      memory_->threads().fail(i.at, "shared index ", i.value, " is outside the array's [0, ", count_, ")");
+      memory_->threads().fail(i.at, "shared index ", i.value, " is outside the array's [0, ", count_,
+                              "): take more elements, or guard the index");
     }
     return element(*memory_, offset_ + static_cast<std::uint32_t>(i.value) * static_cast<std::uint32_t>(sizeof(T)),
                    i.at);
@@ -104,10 +105,11 @@ class host_shared_array {
     constexpr int bytes = static_cast<int>(Bytes);
     if (offset < 0 || offset > count_ - bytes) {
       memory_->threads().fail(at, what, " of ", bytes, " bytes at offset ", offset, " is outside the array's ", count_,
-                              " bytes");
+                              " bytes: take a larger array, or guard the offset");
     }
     if (offset % bytes != 0) {
-      memory_->threads().fail(at, "misaligned ", what, ": offset ", offset, " is not a multiple of ", bytes);
+      memory_->threads().fail(at, "misaligned ", what, ": offset ", offset, " is not a multiple of ", bytes,
+                              ": align it, or take a narrower access");
     }
     return offset_ + static_cast<std::uint32_t>(offset);
   }

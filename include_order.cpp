@@ -1,0 +1,1 @@
+#include <pagoda/pagoda.hpp>
