@@ -55,7 +55,7 @@ std::string cell(const char* format, std::optional<double> value) {
   if (!value) return " |";
   char text[32];
   std::snprintf(text, sizeof(text), format, *value);
-  return " " + std::string(text) + " |";
+  return std::string(" ").append(text).append(" |");
 }
 
 /// Two significant digits, the second even if it is 0.
