@@ -49,11 +49,18 @@ std::string replayed(const options& given, const trace& trace) {
 }
 
 std::string swept(const options& given, const trace& trace) {
+  const auto check = [&](const std::ofstream& file) {
+    if (!file) refuse("--svg is ", given.svg, ", which cannot be written: pass another file");
+  };
+  std::ofstream file;
+  if (!given.svg.empty()) {
+    file.open(given.svg, std::ios::binary);
+    check(file);  // before the work
+  }
   const std::vector<replay_result> runs = sweep(trace, given.capacities);
   if (!given.svg.empty()) {
-    std::ofstream file(given.svg, std::ios::binary);
     file << draw_sweep(runs) << std::flush;
-    if (!file) refuse("--svg is ", given.svg, ", which cannot be written: pass another file");
+    check(file);
   }
   return given.json ? sweep_json(given.trace, trace, runs) : sweep_table(runs);
 }

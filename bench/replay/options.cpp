@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -49,6 +50,10 @@ void check_together(const options& given, const CLI::App& app) {
   if (given.sweep && !mooncake) {
     refuse("--sweep compares hit rates, but requests of the format ", name_of(given.format),
            " share no blocks: leave it away, or pass a mooncake trace");
+  }
+  if (!mooncake && app.count("--policy") > 0) {
+    std::cerr << "replay: --policy changes nothing here: requests of the format " << name_of(given.format)
+              << " share no blocks\n";
   }
   if (given.sweep && app.count("--policy") > 0) refuse("--sweep takes all policies: leave --policy away");
   if (!given.sweep && !given.svg.empty()) refuse("--svg draws a sweep: pass --sweep, too");

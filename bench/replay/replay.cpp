@@ -48,6 +48,11 @@ block_manager make_manager(const trace& trace, const replay_settings& settings) 
   const std::int32_t blocks = pool_size(trace, settings);
   // One more than there are blocks: the next request is made before an older one ends.
   const std::int64_t running = std::min<std::int64_t>(static_cast<std::int64_t>(trace.requests.size()), blocks) + 1;
+  constexpr std::int64_t most_running = std::int64_t{1} << pagoda::sequence_id::index_bits;
+  if (trace.format != trace_format::mooncake && running > most_running) {
+    refuse("up to ", running, " requests may run at once, but a manager has at most ", most_running,
+           " sequences: pass --capacity-blocks ", most_running - 1, " or fewer, or a shorter trace");
+  }
   pagoda::manager_config config{
       .groups = {{.num_blocks = blocks}},
       .block_size = settings.block_tokens,

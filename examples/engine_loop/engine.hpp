@@ -57,7 +57,7 @@ class engine {
   using kv_cache = pagoda::cache<pagoda::int8_per_token>;
 
   explicit engine(const engine_options& options)
-      : options_(options), cache_(toy_model::shape, pagoda::num_blocks{options.blocks}) {
+      : options_(options), cache_(toy_model::shape, pagoda::num_blocks{options.blocks}, {.track_reuse = true}) {
     if (options.second_tier_blocks == 0) return;
     second_tier_.emplace(toy_model::shape, pagoda::num_blocks{options.second_tier_blocks});
   }
@@ -87,6 +87,10 @@ class engine {
         if (members.back() == victim) members.pop_back(), batch.pop_back();
       } else if (const auto room = cache_.manager().growable(order[0]->sequence, batch[0].new_tokens); room > 0) {
         batch[0] = wish(*order[0], room);
+      } else if (const auto part = order[0]->sequence.position() % kv_cache::block_size; part != 0) {
+        // What was found ends inside a block, for whose copy there is no room: its tokens are computed instead.
+        cache_.truncate(order[0]->sequence, order[0]->sequence.position() - part);
+        batch[0] = wish(*order[0], std::min(options_.chunk_tokens, order[0]->left()));
       } else {
         fail(*order[0], batch);  // alone, and still too long
         return true;
@@ -162,7 +166,7 @@ class engine {
   }
 
   static void swap(kv_cache& from, pagoda::sequence& old, kv_cache& to, pagoda::sequence& twin) {
-    pagoda::transferred moved = pagoda::transfer(from.manager(), {old}, to.manager());
+    pagoda::transferred moved = pagoda::transfer(from, {old}, to);
     pagoda::host::execute(from, to, moved.copies);
     old = {};
     twin = std::move(moved.sequences[0]);

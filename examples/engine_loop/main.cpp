@@ -59,8 +59,16 @@ bool same_as_alone(const request& ended) {
 
 int main(int argc, char** argv) {
   std::string_view preempt = "swap", metrics = "none";
+  bool valid = argc % 2 == 1;
   for (int i = 1; i + 1 < argc; i += 2) {
+    valid = valid && (argv[i] == std::string_view("--preempt") || argv[i] == std::string_view("--metrics"));
     (argv[i] == std::string_view("--preempt") ? preempt : metrics) = argv[i + 1];
+  }
+  valid = valid && (preempt == "swap" || preempt == "recompute") &&
+          (metrics == "none" || metrics == "prometheus" || metrics == "json");
+  if (!valid) {
+    std::cerr << "usage: engine_loop [--preempt swap|recompute] [--metrics none|prometheus|json]\n";
+    return 2;
   }
   std::ostream& report = metrics == "none" ? std::cout : std::cerr;
 

@@ -19,7 +19,10 @@ namespace pagoda {
 
 /// Names the eviction policy of a block manager: block_manager(config, evict_by<lfu>).
 template <class Policy>
-struct evict_by_tag {};
+struct evict_by_tag {
+  static_assert(eviction_like<Policy>,
+                "pagoda::evict_by<P>: P is no eviction policy: name lru, lfu or one of your own");
+};
 template <class Policy>
 inline constexpr evict_by_tag<Policy> evict_by{};
 
@@ -99,7 +102,9 @@ class block_manager {
 
   /// The longest beginning of the history that blocks still hold, of at most `at_most` tokens: whole blocks, and of the
   /// next one as many tokens as agree. Of a window it needs only the blocks that will be read. What it finds is pinned;
-  /// a match counts as a sequence until it dies. An engine that needs logits asks for one token less than it has.
+  /// a match counts as a sequence until it dies. An engine that needs logits asks for one token less than it has. To go
+  /// on from within a block takes a block more, for its copy, than to compute that block's tokens: where there is none,
+  /// truncate the sequence to a multiple of the block size.
   /// Throws:     invalid_argument for tags out of order or outside the tokens and for a negative at_most;
   ///             capacity_exceeded if max_sequences are alive.
   /// Complexity: O(tokens found), O(tokens of a block) for each of 64 continuations at most behind them; and where a

@@ -25,6 +25,7 @@ struct cache_options {
   pool_order order = pool_order::by_layer;
   std::uint64_t prefix_seed = 0;
   std::int32_t max_events = 0;
+  bool track_reuse = false;
 };
 
 /// A paged KV cache of layers that share one block table. For several layer groups, use a block_manager and one
@@ -81,6 +82,9 @@ class basic_cache {
   std::int64_t publish(sequence_id id, const token_history& history, const block_advice& advice = {}) {
     return manager_.publish(id, history, advice);
   }
+  std::int64_t advise(const token_history& history, const block_advice& advice) {
+    return manager_.advise(history, advice);
+  }
   void clear_prefixes() { manager_.clear_prefixes(); }
   sequence fork(sequence_id parent) { return manager_.fork(parent); }
   void truncate(sequence_id id, std::int64_t tokens) { manager_.truncate(id, tokens); }
@@ -122,12 +126,25 @@ class basic_cache {
             .max_resident_tokens = options.max_resident_tokens,
             .reuse = options.reuse,
             .prefix_seed = options.prefix_seed,
-            .max_events = options.max_events};
+            .max_events = options.max_events,
+            .track_reuse = options.track_reuse};
   }
 
   storage_type storage_;
   block_manager manager_;
 };
+
+/// transfer() between the managers of two caches: see there. host::execute(from, to, copies) moves the bytes.
+template <class... From, class... To>
+transferred transfer(basic_cache<From...>& from, std::span<const sequence_id> ids, basic_cache<To...>& to) {
+  static_assert(std::is_same_v<typename basic_cache<From...>::view_type, typename basic_cache<To...>::view_type>,
+                "pagoda: transfer between caches of different quantizers: blocks move as encoded bytes");
+  return transfer(from.manager(), ids, to.manager());
+}
+template <class... From, class... To>
+transferred transfer(basic_cache<From...>& from, std::initializer_list<sequence_id> ids, basic_cache<To...>& to) {
+  return transfer(from, std::span<const sequence_id>(ids.begin(), ids.size()), to);
+}
 
 namespace detail {
 

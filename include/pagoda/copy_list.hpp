@@ -43,10 +43,12 @@ class [[nodiscard]] copy_list {
   /// The copies of one layer group. Throws: out_of_range for a group that the manager does not have, and for none where
   /// it has several.
   std::span<const block_copy> blocks(int group = only_group) const {
-    return groups_.empty() ? std::span<const block_copy>() : groups_[detail::group_index(group, groups_.size())].blocks;
+    const std::size_t index = checked(group);
+    return groups_.empty() ? std::span<const block_copy>() : groups_[index].blocks;
   }
   std::span<const row_copy> rows(int group = only_group) const {
-    return groups_.empty() ? std::span<const row_copy>() : groups_[detail::group_index(group, groups_.size())].rows;
+    const std::size_t index = checked(group);
+    return groups_.empty() ? std::span<const row_copy>() : groups_[index].rows;
   }
 
   /// The manager's block size; 0 of an empty list.
@@ -63,13 +65,19 @@ class [[nodiscard]] copy_list {
     std::vector<row_copy> rows;
   };
 
-  copies& at(std::size_t group, std::size_t groups, std::int32_t block_size) {
-    if (groups_.empty()) groups_.resize(groups);
+  explicit copy_list(std::size_t groups) noexcept : group_count_(groups) {}
+
+  /// A list that no manager made is for any group.
+  std::size_t checked(int group) const { return group_count_ == 0 ? 0 : detail::group_index(group, group_count_); }
+
+  copies& at(std::size_t group, std::int32_t block_size) {
+    if (groups_.empty()) groups_.resize(group_count_);
     block_size_ = block_size;
     return groups_[group];
   }
 
-  std::vector<copies> groups_;
+  std::size_t group_count_ = 0;
+  std::vector<copies> groups_;  // empty, or of each group
   std::int32_t block_size_ = 0;
   bool between_managers_ = false;
 };

@@ -104,13 +104,16 @@ concept has_eviction_hooks_or_none = (has_stored<P> || !requires { &P::stored; }
                                      (has_forgotten<P> || !requires { &P::forgotten; }) &&
                                      (has_advance<P> || !requires { &P::advance; });
 
+template <class P>
+concept has_eviction_name = requires {
+  { P::name } -> std::convertible_to<std::string_view>;
+};
+
 /// A policy that says which cached block is reclaimed first. See the file's head for its members.
 template <class P>
 concept eviction_policy =
     has_insert<P> && has_erase<P> && has_evict<P> && has_evictable_size<P> && has_eviction_hooks_or_none<P> &&
-    std::constructible_from<P, std::int32_t> && std::is_nothrow_move_constructible_v<P> && requires {
-  { P::name } -> std::convertible_to<std::string_view>;
-};
+    has_eviction_name<P> && std::constructible_from<P, std::int32_t> && std::is_nothrow_move_constructible_v<P>;
 
 /// Whether a type means to be an eviction policy: it has one of the members that only eviction policies have.
 template <class P>
@@ -136,7 +139,7 @@ consteval bool require_eviction_policy() {
                 "pagoda: an optional member of this eviction policy has another signature than "
                 "`void stored(block_id) noexcept`, `void forgotten(block_id) noexcept` or "
                 "`void advance(std::int64_t) noexcept`");
-  static_assert(eviction_policy<P>, "pagoda: this eviction policy lacks `static constexpr std::string_view name`");
+  static_assert(has_eviction_name<P>, "pagoda: this eviction policy lacks `static constexpr std::string_view name`");
   return true;
 }
 

@@ -226,6 +226,7 @@ class manager_core {
   void set_advice(prefix_index::node_id node, const block_advice& advice) noexcept;
   void raise_advice(prefix_index::node_id node, const block_advice& advice) noexcept;
   std::int64_t store(std::int32_t slot, prefix_index::node_id node, std::int64_t logical) noexcept;
+  void check_tail(std::int32_t slot, const token_history&, std::int64_t first, std::int64_t tokens) const;
   bool is_duplicate(std::int32_t slot, prefix_index::node_id node, std::int64_t logical) const noexcept;
   prefix_index::node_id published_up_to(const sequence_record&, const token_history&, std::int64_t blocks) const;
   bool make_room_in_index(prefix_index::node_id keep) noexcept;

@@ -75,19 +75,35 @@ class prefix_index {
     std::int32_t tokens = 0;
   };
 
-  /// The child of `before` that agrees with the content for the most tokens, one at least, and has a block.
+  /// The child of `before` that agrees with the content for the most tokens, one at least, and that every group holds:
+  /// whoever goes on from within its block reads it in all of them.
   /// Complexity: O(tokens of a block) for each child looked at, of which there are most_tails at most.
   tail find_tail(node_id before, const detail::block_content& content) const noexcept {
     tail best;
     int left = most_tails;
     for (node_id i = first_child(before); i != nothing && left > 0; i = at(i).next_sibling, --left) {
-      const std::int32_t tokens = bare(i) ? 0 : content_of(i).agreeing(content);
+      if (static_cast<std::int32_t>(at(i).held) < groups_) continue;
+      const std::int32_t tokens = content_of(i).agreeing(content);
       if (tokens > best.tokens) best = {i, tokens};
     }
     return best;
   }
 
+  /// The child of `before` that is this content of fewer tokens than a block, whoever holds it, or nothing.
+  /// Complexity: as find_tail.
+  node_id find_same_tail(node_id before, const detail::block_content& content) const noexcept {
+    int left = most_tails;
+    for (node_id i = first_child(before); i != nothing && left > 0; i = at(i).next_sibling, --left) {
+      if (content_of(i).equals(content)) return i;
+    }
+    return nothing;
+  }
+
   // ---- what a node holds
+  /// Whether its tokens, tags and domain are those that the content begins with.
+  bool begins(node_id i, const detail::block_content& content) const noexcept {
+    return content_of(i).agreeing(content) == at(i).tokens;
+  }
   /// Whether it is this content, tokens, tags and domain, behind whatever is before it.
   bool holds(node_id i, const detail::block_content& content) const noexcept { return content_of(i).equals(content); }
   std::int32_t tokens(node_id i) const noexcept { return at(i).tokens; }

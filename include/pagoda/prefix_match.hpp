@@ -14,8 +14,15 @@ namespace pagoda {
 /// sequence that begins with these tokens.
 class [[nodiscard]] prefix_match {
  public:
-  /// Tokens that need not be computed again. Throws: as sequence::position.
-  std::int64_t tokens() const { return sequence_.position(); }
+  /// Tokens that need not be computed again.
+  /// Throws: logic_error if the match was turned into a sequence or moved from, and if the manager has died.
+  std::int64_t tokens() const {
+    if (sequence_.id() == sequence_id{}) {
+      detail::fail<logic_error>(
+          "tokens of a prefix match that was used already or moved from: ask the sequence for its ", "position()");
+    }
+    return sequence_.position();
+  }
 
   /// Names the tokens as a sequence: for block_manager::blocks().
   sequence_id id() const noexcept { return sequence_.id(); }

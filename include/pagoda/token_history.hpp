@@ -30,8 +30,10 @@ struct content_tag {
 class key_domain {
  public:
   key_domain& add(std::string_view field, std::string_view value) & {
-    append(field);
-    append(value);
+    std::string added;  // the arguments may lie in bytes_
+    append(added, field);
+    append(added, value);
+    bytes_ += added;
     return *this;
   }
   key_domain&& add(std::string_view field, std::string_view value) && {
@@ -43,12 +45,11 @@ class key_domain {
   friend bool operator==(const key_domain&, const key_domain&) = default;
 
  private:
-  void append(std::string_view text) {
+  static void append(std::string& bytes, std::string_view text) {
     const std::uint64_t length = text.size();
     std::array<char, 8> prefix{};
     for (std::size_t i = 0; i < prefix.size(); ++i) prefix[i] = static_cast<char>(length >> (8 * i) & 0xff);
-    bytes_.reserve(bytes_.size() + prefix.size() + text.size());
-    bytes_.append(prefix.data(), prefix.size()).append(text);
+    bytes.append(prefix.data(), prefix.size()).append(text);
   }
 
   std::string bytes_;

@@ -122,7 +122,7 @@ class index_model {
   std::pair<id, std::int32_t> best_tail(id before, const piece& wanted) const {
     std::pair<id, std::int32_t> best{nothing, 0};
     for (const content& c : contents_) {
-      const bool held = std::any_of(c.blocks.begin(), c.blocks.end(), [](std::int32_t block) { return block >= 0; });
+      const bool held = std::all_of(c.blocks.begin(), c.blocks.end(), [](std::int32_t block) { return block >= 0; });
       if (c.before != before || !held) continue;
       const std::int32_t tokens = agreement(c.part, wanted);
       if (tokens > best.second || (tokens > 0 && tokens == best.second && c.name > best.first)) best = {c.name, tokens};

@@ -141,7 +141,7 @@ inline std::int64_t prefix_model::publish(key name, const text& history, std::in
     const piece part = piece_of(history, logical, size, tokens);
     const bool whole = part.size() == size;
     if (!whole && index_.best_tail(before, part).second == part.size()) break;
-    index_model::id content = whole ? index_.find(before, part) : index_model::nothing;
+    index_model::id content = index_.find(before, part);
     std::vector<std::int32_t> blocks(groups(), -1);
     for (std::size_t g = 0; g < groups(); ++g) {
       if (!(logical < sink_blocks(g) || logical >= sink_blocks(g) + seq.skipped[g])) continue;

@@ -240,4 +240,44 @@ TEST_CASE("prefix_hashes are the same for the same content only, and depend on t
   CHECK(pagoda::prefix_hashes({.tokens = std::span(tokens).first(11)}, 4, 0, small) == 2);
 }
 
+TEST_CASE("a tail gives way only to a history that begins with it, in its domain") {
+  block_manager manager(config_of());
+  const sequence a = manager.make_sequence();
+  grow(manager, a, 6);
+  const pagoda::key_domain mine = pagoda::key_domain().add("tenant", "a");
+  const pagoda::key_domain other = pagoda::key_domain().add("tenant", "b");
+  CHECK(manager.publish(a, {.tokens = rising(6), .domain = &mine}) == 2);
+  grow(manager, a, 1);
+  token_list changed = rising(7);
+  changed[5] = -1;
+  const auto refused = [&](const pagoda::token_history& history) {
+    const pagoda::manager_stats before = manager.snapshot();
+    CHECK_THROWS_AS(manager.publish(a, history), pagoda::invalid_argument);
+    CHECK(manager.snapshot().stored == before.stored);
+    CHECK(manager.match({.tokens = rising(6), .domain = &mine}, 6).tokens() == 6);
+  };
+  refused({.tokens = changed, .domain = &mine});
+  refused({.tokens = rising(7), .domain = &other});
+  CHECK(manager.publish(a, {.tokens = rising(7), .domain = &mine}) == 1);
+  CHECK(manager.match({.tokens = rising(7), .domain = &mine}, 7).tokens() == 7);
+
+  const sequence b = manager.make_sequence();  // less than a block
+  grow(manager, b, 2);
+  CHECK(manager.publish(b, {.tokens = token_list{7, 8}, .domain = &mine}) == 1);
+  grow(manager, b, 1);
+  CHECK_THROWS_WITH_AS(manager.publish(b, {.tokens = token_list{7, 8, 9}, .domain = &other}),
+                       doctest::Contains("differs from what this sequence was published as"), pagoda::invalid_argument);
+  CHECK(faults(manager) == "");
+}
+
+TEST_CASE("a domain may be made of its own bytes") {
+  pagoda::key_domain domain = pagoda::key_domain().add("tenant", std::string(40, 'x'));
+  pagoda::key_domain twin = domain;
+  const std::string bytes(domain.bytes());
+  domain.add("parent", domain.bytes()).add(domain.bytes().substr(0, 9), "y");
+  twin.add("parent", bytes);
+  const std::string more(twin.bytes().substr(0, 9));
+  CHECK(domain == twin.add(more, "y"));
+}
+
 }  // namespace

@@ -379,8 +379,36 @@ TEST_CASE("a match is used once, by its own manager, and counts as a sequence") 
   CHECK(hit.tokens() == 8);
   const sequence b = manager.make_sequence(std::move(hit));
   CHECK_THROWS_AS((void)manager.make_sequence(std::move(hit)), pagoda::logic_error);
-  CHECK_THROWS_AS((void)hit.tokens(), pagoda::invalid_argument);
+  CHECK_THROWS_AS((void)hit.tokens(), pagoda::logic_error);
   CHECK(faults(manager) == "");
+}
+
+TEST_CASE("a hit that ends inside a block needs a block for its copy; cut to whole blocks it needs none") {
+  block_manager manager(config_of(2));
+  {
+    const sequence a = manager.make_sequence();
+    grow(manager, a, 8);
+    manager.publish(a, {.tokens = rising(8)});
+  }
+  const sequence b = manager.make_sequence(manager.match({.tokens = rising(8)}, 7));
+  CHECK(b.position() == 7);
+  CHECK(manager.growable(b, 1) == 0);
+  pagoda::shortage why;
+  CHECK_FALSE(manager.try_plan({{b, 1}}, &why).has_value());
+  CHECK(why.needed == 1);
+  manager.truncate(b, 4);
+  CHECK(manager.growable(b, 8) == 4);
+  grow(manager, b, 4);
+  CHECK(b.position() == 8);
+  CHECK(faults(manager) == "");
+}
+
+TEST_CASE("a match that was used says so") {
+  block_manager manager(config_of());
+  prefix_match match = manager.match({.tokens = rising(4)}, 4);
+  CHECK(match.tokens() == 0);
+  const sequence a = manager.make_sequence(std::move(match));
+  CHECK_THROWS_WITH_AS((void)match.tokens(), doctest::Contains("used already or moved from"), pagoda::logic_error);
 }
 
 }  // namespace

@@ -284,4 +284,37 @@ TEST_CASE("a hit fits the table of its sequence") {
   CHECK(faults(manager) == "");
 }
 
+TEST_CASE("two groups: a tail that one of them lost is published again, and hides no other") {
+  block_manager manager({.groups = {{.num_blocks = 64, .layers = {0}}, {.num_blocks = 4, .layers = {1}}},
+                         .block_size = 4,
+                         .max_sequences = 8});
+  { const sequence a = prefill(manager, rising(2)); }
+  CHECK(found(manager, rising(2)) == 2);
+  evict_all(manager, 1);
+  CHECK(found(manager, rising(2)) == 0);
+  const sequence b = prefill(manager, rising(2));  // enters the block of the group that lost its own
+  CHECK(found(manager, rising(2)) == 2);
+
+  {
+    const sequence longer = manager.make_sequence();  // in blocks of its own
+    grow(manager, longer, 3);
+    CHECK(manager.publish(longer, {.tokens = rising(3)}) == 2);
+  }
+  CHECK(found(manager, rising(3)) == 3);
+  evict_all(manager, 1);
+  CHECK(found(manager, rising(3)) == 2);
+  CHECK(faults(manager) == "");
+}
+
+TEST_CASE("where there are several groups one has to be named, copies or no copies") {
+  block_manager manager(two_groups());
+  const sequence a = manager.make_sequence();
+  step step = manager.plan({{a, 1}});
+  const pagoda::copy_list none = step.take_copies();
+  CHECK(none.empty());
+  CHECK(none.blocks(1).empty());
+  CHECK_THROWS_AS((void)none.blocks(), pagoda::out_of_range);
+  CHECK_THROWS_AS((void)none.rows(2), pagoda::out_of_range);
+}
+
 }  // namespace

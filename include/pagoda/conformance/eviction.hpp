@@ -211,8 +211,9 @@ class eviction_trial {
 /// nothing. It stops at the first fault. Whether the order is a good one shows in a replay only.
 ///
 /// Complexity: some 50,000 calls; well under a second for a policy of logarithmic calls.
-template <eviction_policy P>
+template <class P>
 report check_eviction() {
+  static_assert(require_eviction_policy<P>());
   report result;
   result.expect(!std::string_view(P::name).empty(), "the policy's name is empty");
   for (const std::int32_t num_blocks : {1, 2, 7, 64, 300}) {

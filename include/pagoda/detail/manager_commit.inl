@@ -142,7 +142,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
     }
   }
 
-  copy_list moves;
+  copy_list moves(groups_.size());
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const group_state& group = groups_[g];
     for (std::int32_t i = 0; i < step.size; ++i) {
@@ -158,7 +158,7 @@ inline copy_list manager_core::commit_paths(std::int32_t index, ragged<std::int3
         const std::int64_t from = position + node;
         if (from != to) {
           const std::int64_t mask = config_.block_size - 1;
-          moves.at(g, groups_.size(), config_.block_size)
+          moves.at(g, config_.block_size)
               .rows.push_back({block_of(from), static_cast<std::int32_t>(from & mask), block_of(to),
                                static_cast<std::int32_t>(to & mask)});
         }

@@ -35,8 +35,8 @@ inline void manager_core::leave_cache(std::size_t g, block_id block) noexcept {
   }
 }
 
-// False if the policy gives fewer blocks than its size() promised, or one that is not cached: it is a user's faulty
-// one.
+// False if the policy gives fewer blocks than its size() promised, or one that is not cached or is pinned: a user's
+// faulty one.
 inline bool manager_core::evict_until(std::size_t g, std::int64_t free_blocks) noexcept {
   group_state& group = groups_[g];
   while (group.pool.free() < free_blocks) {

@@ -231,7 +231,7 @@ inline std::span<const block_id> manager_core::new_blocks(std::int32_t index, in
 
 inline copy_list manager_core::take_copies(std::int32_t index) {
   step_record& step = steps_[static_cast<std::size_t>(index)];
-  copy_list list;
+  copy_list list(groups_.size());
   if (step.copies == 0) return list;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     for (std::int32_t entry = 0; entry < step.size; ++entry) {
@@ -239,7 +239,7 @@ inline copy_list manager_core::take_copies(std::int32_t index) {
       const block_id from = step.groups[g].replaced[i];
       if (from == block_id::none || step.entries[i].cancelled) continue;
       const block_id to = groups_[g].row(step.entries[i].slot)[step.groups[g].entries_before[i] - 1];
-      list.at(g, groups_.size(), config_.block_size).blocks.push_back({from, to});
+      list.at(g, config_.block_size).blocks.push_back({from, to});
     }
   }
   step.copies = 0;

@@ -169,6 +169,25 @@ inline prefix_index::node_id manager_core::published_up_to(const sequence_record
   return node;
 }
 
+// Refuses another content than that of the tail that a block of the sequence was published as and would give way now.
+inline void manager_core::check_tail(std::int32_t slot, const token_history& history, std::int64_t first,
+                                     std::int64_t tokens) const {
+  for (std::int64_t logical = first; logical < blocks_for(tokens); ++logical) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const block_id block = block_at(g, slot, logical);
+      if (block == block_id::none) continue;
+      const prefix_index::node_id node = index_->node_of(static_cast<int>(g), block);
+      if (node == prefix_index::nothing || index_->tokens(node) == config_.block_size) continue;
+      const detail::block_content content = detail::history_blocks(history, config_.block_size, logical).next(tokens);
+      if (index_->tokens(node) >= static_cast<std::int32_t>(content.tokens.size()) || index_->begins(node, content)) {
+        continue;
+      }
+      detail::fail("the history differs from what this sequence was published as within the block of tokens from ",
+                   logical << shift_, ": pass the tokens, tags and domain that its blocks were computed from");
+    }
+  }
+}
+
 inline std::int64_t manager_core::publish(sequence_id id, const token_history& history, std::int64_t tokens,
                                           const block_advice& advice) {
   const std::int32_t slot = slot_of(id);
@@ -186,6 +205,7 @@ inline std::int64_t manager_core::publish(sequence_id id, const token_history& h
   if (record.open_step != no_step && step_copies(record.open_step) > 0) tokens = full << shift_;
   prefix_index::node_id before = published_up_to(record, history, full);
   const std::int64_t first = before == prefix_index::nothing ? 0 : index_->depth(before) + std::int64_t{1};
+  check_tail(slot, history, first, tokens);
   // What may throw comes before what changes, and the memory that stays comes last.
   std::vector<detail::key_part> parts =
       detail::key_parts(history, config_.block_size, first, blocks_for(tokens), tokens);
@@ -204,8 +224,11 @@ inline std::int64_t manager_core::publish(sequence_id id, const token_history& h
     prefix_index::node_id node = prefix_index::nothing;
     if (whole) {
       node = index_->find(before, content, hash);
-    } else if (index_->find_tail(before, content).tokens == static_cast<std::int32_t>(content.tokens.size())) {
-      break;  // somebody published as much of this block, or more
+    } else {
+      if (index_->find_tail(before, content).tokens == static_cast<std::int32_t>(content.tokens.size())) {
+        break;  // somebody published as much of this block, or more
+      }
+      node = index_->find_same_tail(before, content);
     }
     // A shorter tail that this block was published as gives way.
     for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -33,7 +33,7 @@ inline manager_core::manager_core(manager_config config, const detail::eviction_
   for (std::size_t g = 0; g < config_.groups.size(); ++g) {
     const layer_group& group = config_.groups[g];
     check_retention(group.keep);
-    check_range("block_bytes of a layer group", group.block_bytes, 0, INT64_MAX);
+    check_range("block_bytes of a layer group", group.block_bytes, 0, std::int64_t{1} << 40);
     if (config_.groups.size() > 1 && group.layers.empty()) {
       detail::fail("layer group ", g, " names no layers, but a manager of ", config_.groups.size(),
                    " groups needs to know which layers each serves: fill layer_group::layers");

@@ -49,6 +49,7 @@ inline void manager_core::transfer(manager_core& from, std::span<const sequence_
     detail::fail<capacity_exceeded>("transfer of ", ids.size(), " sequences to a manager with room for ",
                                     to.free_slots_.size(), " more: release some there or raise max_sequences");
   }
+  copies = copy_list(from.groups_.size());
   // Each block is copied once, however many of the sequences share it.
   std::vector<std::vector<block_id>> blocks(from.groups_.size());
   for (std::size_t g = 0; g < from.groups_.size(); ++g) {
@@ -71,7 +72,7 @@ inline void manager_core::transfer(manager_core& from, std::span<const sequence_
       throw out_of_blocks(to.lacking(g, needed));
     }
     if (needed > 0) {
-      auto& list = copies.at(g, from.groups_.size(), from.config_.block_size).blocks;
+      auto& list = copies.at(g, from.config_.block_size).blocks;
       for (const block_id block : blocks[g]) list.push_back({block, block_id::none});
     }
   }
@@ -97,7 +98,7 @@ inline void manager_core::transfer(manager_core& from, std::span<const sequence_
     group_state& target = to.groups_[g];
     // A window may have dropped every block of a sequence: then there are none, but its places count.
     std::span<block_copy> list;
-    if (!blocks[g].empty()) list = copies.at(g, from.groups_.size(), from.config_.block_size).blocks;
+    if (!blocks[g].empty()) list = copies.at(g, from.config_.block_size).blocks;
     for (block_copy& copy : list) copy.to = target.pool.try_allocate();
     if (from.config_.reuse == reuse_rule::on_completion) {
       for (const block_copy& copy : list) source.pool.lend(copy.from, from.issued_);
