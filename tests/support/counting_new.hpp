@@ -51,6 +51,14 @@ class allocation_scope {
     return memory;
   }
 
+  static void* try_allocate(std::size_t size) noexcept {
+    try {
+      return allocate(size, 1);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
   static void release(void* memory) noexcept {
     if (active_ && memory != nullptr) ++freed_;
     std::free(memory);
@@ -72,6 +80,12 @@ void* operator new(std::size_t size) {
 }
 void* operator new[](std::size_t size) {
   return pagoda_test::allocation_scope::allocate(size, 1);
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return pagoda_test::allocation_scope::try_allocate(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return pagoda_test::allocation_scope::try_allocate(size);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return pagoda_test::allocation_scope::allocate(size, static_cast<std::size_t>(alignment));
