@@ -49,7 +49,7 @@ inline void manager_core::transfer(manager_core& from, std::span<const sequence_
     detail::fail<capacity_exceeded>("transfer of ", ids.size(), " sequences to a manager with room for ",
                                     to.free_slots_.size(), " more: release some there or raise max_sequences");
   }
-  copies = copy_list(from.groups_.size());
+  copies.group_count_ = from.groups_.size();
   // Each block is copied once, however many of the sequences share it.
   std::vector<std::vector<block_id>> blocks(from.groups_.size());
   for (std::size_t g = 0; g < from.groups_.size(); ++g) {

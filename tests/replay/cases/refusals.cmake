@@ -10,7 +10,11 @@ set(azure --trace ${lengths} --format azure)
 
 # What is refused below works otherwise.
 run_well(${mooncake} --capacity-blocks 3 --policy priority --block-tokens 1)
-run_well(${azure} --capacity-blocks 4 --policy never --block-tokens 16)
+run_well(${azure} --capacity-blocks 4 --block-tokens 16)
+run(${azure} --policy never)
+if(NOT exit_code STREQUAL "0" OR NOT errors MATCHES "--policy changes nothing here")
+  message(SEND_ERROR "a policy for requests that share nothing should be noted, but it ended with ${exit_code}: ${errors}")
+endif()
 run_well(${mooncake} --sweep --capacity-blocks 3,4 --svg ${WORK_DIR}/sweep.svg)
 
 expect_refusal("--trace is required" --format mooncake)
