@@ -16,8 +16,9 @@
 namespace pagoda {
 
 /// A tree of contents. A node is one block's worth of tokens behind the node before it; it knows, for each layer group,
-/// the block that holds its keys and values, if one still does. Two nodes are never the same content, and two histories
-/// lead to one node only if all tokens, tags and domains on the way are equal: hashes only say where to look.
+/// the block that holds its keys and values, if one still does. Two nodes of full blocks are never the same content,
+/// and two histories lead to one node only if all tokens, tags and domains on the way are equal: hashes only say where
+/// to look.
 ///
 /// A node of fewer tokens than a block is the tail of a history; it has no children. A node that lost its blocks stays
 /// while others stand behind it ("bare"), since their identity rests on it. When no node is free, the subtree behind
@@ -110,7 +111,6 @@ class prefix_index {
   node_id parent(node_id i) const noexcept { return at(i).parent; }
   block_id block(node_id i, int group) const noexcept { return blocks_[place(i, group)]; }
   bool bare(node_id i) const noexcept { return at(i).held == 0; }
-  bool has_children(node_id i) const noexcept { return at(i).first_child != nothing; }
   std::uint64_t hash_of(node_id i) const noexcept { return at(i).hash; }
   std::uint64_t parent_hash_of(node_id i) const noexcept {
     return at(i).parent == nothing ? seed_ : at(at(i).parent).hash;

@@ -58,4 +58,21 @@ inline ids free_list(pagoda::block_manager& manager, int group = 0) {
   return numbers(step.new_blocks(group, 0));
 }
 
+/// All tokens, a window, sinks and a window.
+inline pagoda::manager_config three_groups(std::int32_t blocks = 24) {
+  return {.groups = {{.num_blocks = blocks, .layers = {0}},
+                     {.num_blocks = blocks, .keep = {.window = 5}, .layers = {1}},
+                     {.num_blocks = blocks, .keep = {.sinks = 3, .window = 6}, .layers = {2}}},
+          .block_size = 4,
+          .max_sequences = 6,
+          .max_open_steps = 2};
+}
+
+/// The block tables of a sequence in every group.
+inline std::vector<ids> tables(const pagoda::block_manager& manager, pagoda::sequence_id id) {
+  std::vector<ids> all;
+  for (int g = 0; g < static_cast<int>(manager.config().groups.size()); ++g) all.push_back(table(manager, id, g));
+  return all;
+}
+
 }  // namespace pagoda_test

@@ -31,25 +31,11 @@ using pagoda_test::grow;
 using pagoda_test::ids;
 using pagoda_test::manager_world;
 using pagoda_test::table;
+using pagoda_test::tables;
+using pagoda_test::three_groups;
 
 manager_config one_group(std::int32_t blocks, std::int32_t block_size = 4) {
   return {.groups = {{.num_blocks = blocks}}, .block_size = block_size, .max_sequences = 8};
-}
-
-/// All tokens, a window, sinks and a window.
-manager_config three_groups(std::int32_t blocks = 24) {
-  return {.groups = {{.num_blocks = blocks, .layers = {0}},
-                     {.num_blocks = blocks, .keep = {.window = 5}, .layers = {1}},
-                     {.num_blocks = blocks, .keep = {.sinks = 3, .window = 6}, .layers = {2}}},
-          .block_size = 4,
-          .max_sequences = 6,
-          .max_open_steps = 2};
-}
-
-std::vector<ids> tables(const block_manager& manager, sequence_id id) {
-  std::vector<ids> all;
-  for (int g = 0; g < static_cast<int>(manager.config().groups.size()); ++g) all.push_back(table(manager, id, g));
-  return all;
 }
 
 TEST_CASE("double free: blocks held by several sequences of one batch go back once") {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -334,6 +335,36 @@ TEST_CASE("exclusive_blocks: those that a sequence's end would give back") {
   CHECK(manager.exclusive_blocks(c) == 2);
   CHECK_THROWS_AS((void)manager.exclusive_blocks(c, 1), pagoda::out_of_range);
   CHECK_THROWS_AS((void)manager.exclusive_blocks({}), pagoda::invalid_argument);
+}
+
+/// Names block 0 whenever it is asked, whoever holds it.
+class liar {
+ public:
+  static constexpr std::string_view name = "liar";
+
+  explicit liar(std::int32_t) {}
+
+  void insert(const pagoda::cached_block&) noexcept {}
+  void erase(pagoda::block_id) noexcept {}
+  pagoda::block_id evict() noexcept { return pagoda::block_id{0}; }
+  std::int32_t size() const noexcept { return 1; }
+};
+
+TEST_CASE("a policy that names a pinned block, or one in use, makes a plan fail and takes nothing") {
+  for (const bool held : {false, true}) {
+    CAPTURE(held);
+    block_manager manager({.groups = {{.num_blocks = 2}}, .block_size = 4, .max_sequences = 4}, pagoda::evict_by<liar>);
+    sequence first = manager.make_sequence();
+    grow(manager, first, 4);
+    CHECK(table(manager, first) == ids{0});
+    CHECK(manager.publish(first, {.tokens = rising(4)}, {.pinned = true}) == 1);
+    if (!held) first = sequence();
+    const sequence other = manager.make_sequence();
+    CHECK_FALSE(manager.try_plan({{other, 8}}).has_value());
+    CHECK(manager.stats().pinned == (held ? 0 : 1));
+    CHECK(manager.snapshot().evictions == 0);
+    CHECK(found(manager, rising(4)) == 4);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <pagoda/block_manager.hpp>
 
 #include "manager_support.hpp"
+#include "transfer_support.hpp"
 
 namespace {
 
@@ -21,33 +22,13 @@ using pagoda::sequence;
 using pagoda::sequence_id;
 using pagoda::ticket;
 using pagoda::transferred;
+using pagoda_test::cache_prefix;
 using pagoda_test::faults;
 using pagoda_test::grow;
 using pagoda_test::ids;
+using pagoda_test::pool_of;
 using pagoda_test::table;
-
-manager_config pool_of(std::int32_t blocks, reuse_rule reuse = reuse_rule::stream_ordered) {
-  return {.groups = {{.num_blocks = blocks, .block_bytes = 1000}},
-          .block_size = 4,
-          .max_sequences = 8,
-          .max_open_steps = 2,
-          .reuse = reuse,
-          .max_events = 64};
-}
-
-std::vector<std::int32_t> tokens_from(std::int32_t first, std::int32_t count) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-/// A sequence of these tokens, computed, published and ended: its blocks are cached.
-void cache_prefix(block_manager& manager, const std::vector<std::int32_t>& tokens,
-                  const pagoda::block_advice& advice = {}) {
-  const sequence seq = manager.make_sequence();
-  grow(manager, seq, static_cast<std::int32_t>(tokens.size()));
-  manager.publish(seq, {.tokens = tokens}, advice);
-}
+using pagoda_test::tokens_from;
 
 TEST_CASE("each block of each table is copied once, to the block at the same place of the twin's table") {
   block_manager from(pool_of(20));

@@ -44,6 +44,7 @@ inline bool manager_core::evict_until(std::size_t g, std::int64_t free_blocks) n
     const auto index = static_cast<std::int32_t>(block);
     if (index < 0 || index >= group.pool.size() || !group.pool.is_cached(block)) return false;
     const prefix_index::node_id node = index_->node_of(static_cast<int>(g), block);
+    if (index_->pinned(node)) return false;
     counts_.evictions += 1;
     counts_.eviction_ages.add(static_cast<std::uint64_t>(counts_.lookups) - index_->last_use(node));
     tell(prefix_event::kind::removed, g, block, node);
