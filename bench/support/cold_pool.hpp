@@ -15,42 +15,11 @@
 
 #include <pagoda/pagoda.hpp>
 
-#include "machine.hpp"
+#include "memory.hpp"
 #include "random_rows.hpp"
 #include "shapes.hpp"
 
 namespace pagoda_bench {
-
-/// Memory that all cold benchmarks share, so that its pages are taken from the system once. It remembers what fills it.
-class arena {
- public:
-  static arena& shared() {
-    static arena one;
-    return one;
-  }
-
-  std::span<std::byte> bytes() const { return {memory_.data(), static_cast<std::size_t>(memory_.size_bytes())}; }
-
-  /// Calls fill() unless the arena already holds what `content` names.
-  template <class Fill>
-  void require(const std::string& content, Fill&& fill) {
-    if (content == content_) return;
-    content_.clear();
-    fill();
-    content_ = content;
-  }
-
-  /// Says that the content has been written over.
-  void forget() { content_.clear(); }
-
- private:
-  arena() : memory_(working_set_bytes()) {
-    std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.size_bytes()));  // takes the pages
-  }
-
-  pagoda::host_memory memory_;
-  std::string content_;
-};
 
 /// The latest thing that a benchmark built: Google Benchmark calls a benchmark several times before it trusts a time,
 /// and the rotation must not begin anew each time.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file The read probe: how fast this machine reads memory at the moment, as the yardstick of decode attention.
 ///
-/// Vector loads into eight accumulators over 1 GiB of pages of the same kind as a pool's. The clock of memory drifts by
-/// a fifth within minutes: the probe is taken anew, for some 0.2 s, before and after each benchmark.
+/// Vector loads into eight accumulators over 1 GiB of pages that were taken in turns with those of the pool. The speed
+/// of memory drifts by a fifth within minutes: the probe is taken anew, for some 0.2 s, before and after a benchmark.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 #include <benchmark/benchmark.h>
 #include <pagoda/host/thread_pool.hpp>
-#include <pagoda/memory/host.hpp>
 
+#include "memory.hpp"
 #include "stopwatch.hpp"
 
 namespace pagoda_bench {
@@ -60,12 +60,7 @@ double read_once(pagoda::host::thread_pool& pool, std::span<const std::byte> byt
 /// the median of five passes over the next part of the probe's memory.
 inline double read_probe(pagoda::host::thread_pool& pool) {
   // Memory of its own, so that nothing that a benchmark is about to read comes into a cache.
-  static const pagoda::host_memory memory = [] {
-    pagoda::host_memory taken(std::int64_t{1} << 30);
-    std::memset(taken.data(), 1, static_cast<std::size_t>(taken.size_bytes()));  // untouched pages are not read
-    return taken;
-  }();
-  const std::span<const std::byte> all(memory.data(), static_cast<std::size_t>(memory.size_bytes()));
+  const std::span<const std::byte> all = bench_memory::shared().probe();
   const auto threads = static_cast<std::size_t>(pool.concurrency());
   const std::size_t pass = (std::size_t{128} << 20) / (512 * threads) * (512 * threads);
   static std::size_t at = 0;
