@@ -22,10 +22,11 @@
 /// element, which conformance tests check; one that depends on the row's length is `error_bound(row_stats, std::int64_t
 /// dim)`. `load_float<W>(bytes, vector)` turns W packed codes into codewords at once: the wide host path, W = 8, and 16
 /// where that is a register. Codewords that are whole numbers, none beyond a codeword_limit of at most 256, may come as
-/// integers, too: `load_int16<W>(bytes, vector)`, W = 16, and 32 where that is a register. `store_float<W>(vector,
-/// scale, bytes)` is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in
-/// loops of 16 that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core
-/// path of the device:
+/// integers, too: `load_int16<W>(bytes, vector)`, W = 16, and 32 where that is a register; each larger by `int16_bias`,
+/// if Q has such a number, which attention takes off its sums instead of every code. `store_float<W>(vector, scale,
+/// bytes)` is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in loops
+/// of 16 that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core path of
+/// the device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply
@@ -236,6 +237,15 @@ float error_bound_of(row_stats stats, [[maybe_unused]] std::int64_t dim) noexcep
 
 /// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
 /// static_assert(quantizer<Q>).
+/// How much larger than the codewords the integers of Q's load_int16 are.
+template <class Q>
+inline constexpr int int16_bias_v = 0;
+template <class Q>
+requires requires {
+  Q::int16_bias;
+}
+inline constexpr int int16_bias_v<Q> = Q::int16_bias;
+
 template <class Q>
 consteval bool require_quantizer() {
   static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");
@@ -250,6 +260,8 @@ consteval bool require_quantizer() {
   static_assert(has_half2_hooks<Q> || !half2_like<Q>,
                 "pagoda: this quantizer has a part of the tensor-core members only: give it half2_type, half2_pairs, "
                 "unpack_half2, half2_exponent and codeword_limit, or none of them");
+  static_assert(int16_bias_v<Q> >= -256 && int16_bias_v<Q> <= 256,
+                "pagoda: this quantizer's int16_bias lies beyond 256: sums over a tile would leave 32 bits");
   return true;
 }
 

@@ -284,13 +284,18 @@ struct wrong_sixteen : int8 {
     if constexpr (W == 16) values[15] += 1;
   }
 };
+struct wrong_bias : int8 {
+  static constexpr int int16_bias = 127;
+};
 struct wrong_int16 : int8 {
+  static constexpr int int16_bias = 0;
   template <int W>
   static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>& values) {
     for (int i = 0; i < W; ++i) values[i] = static_cast<std::int16_t>(static_cast<int>(codes[i]) - 127);
   }
 };
 struct right_int16 : int8 {
+  static constexpr int int16_bias = 0;
   template <int W>
   static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>& values) {
     for (int i = 0; i < W; ++i) values[i] = static_cast<std::int16_t>(static_cast<int>(codes[i]) - 128);
@@ -306,7 +311,7 @@ struct error_by_length : user_int8 {
 };
 
 TEST_CASE_TEMPLATE("the conformance check finds faults of wide hooks, limits and promises by length", Q, wrong_sixteen,
-                   wrong_int16, limit_without_hooks, error_by_length) {
+                   wrong_int16, wrong_bias, limit_without_hooks, error_by_length) {
   CHECK_FALSE(pagoda::conformance::check_quantizer<Q>().ok());
 }
 TEST_CASE("the conformance check counts 16-bit hooks, and finds no fault in right ones") {

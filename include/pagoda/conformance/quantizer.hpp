@@ -78,7 +78,7 @@ void check_load_float(report& result, const std::byte* codes, std::int64_t dim) 
   }
 }
 
-/// load_int16<W> against codeword(), if Q has it.
+/// load_int16<W> against codeword() and int16_bias, if Q has it.
 template <quantizer Q, int W>
 void check_load_int16(report& result, const std::byte* codes, std::int64_t dim) {
   using codec = row_codec<Q>;
@@ -87,9 +87,10 @@ void check_load_int16(report& result, const std::byte* codes, std::int64_t dim) 
       vec<std::int16_t, W> lanes;
       Q::template load_int16<W>(codes + code_bytes<Q>(d), lanes);
       for (int i = 0; i < W; ++i) {
-        const float expected = Q::codeword(codec::load_code(codes, d + i));
-        result.expect(static_cast<float>(lanes[i]) == expected, Q::name, ": load_int16<", W, "> gives ", int{lanes[i]},
-                      " for a code whose codeword is ", double{expected});
+        const float codeword = Q::codeword(codec::load_code(codes, d + i));
+        result.expect(static_cast<float>(lanes[i]) == codeword + static_cast<float>(int16_bias_v<Q>), Q::name,
+                      ": load_int16<", W, "> gives ", int{lanes[i]}, " for a code whose codeword is ", double{codeword},
+                      ", with an int16_bias of ", int{int16_bias_v<Q>});
       }
     }
   }

@@ -21,25 +21,25 @@ inline namespace PAGODA_ISA {
 template <int W>
 inline constexpr bool is_int16_width = W == 16 || W == 32;
 
-/// Widens W bytes that count from 128, as 0 to 255 stand for -128 to 127.
+/// Widens W unsigned bytes.
 template <int W>
-PAGODA_ALWAYS_INLINE void load_biased_int8(const std::byte* from, vec<std::int16_t, W>& to) {
+PAGODA_ALWAYS_INLINE void load_uint8(const std::byte* from, vec<std::int16_t, W>& to) {
   static_assert(is_int16_width<W>, "W is 16 or 32");
 #if PAGODA_HAS_AVX512
   if constexpr (W == 32) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    to = __builtin_bit_cast(vec<std::int16_t, W>, _mm512_maskz_cvtepu8_epi16(0xffffffffu, bytes)) - std::int16_t{128};
+    to = __builtin_bit_cast(vec<std::int16_t, W>, _mm512_maskz_cvtepu8_epi16(0xffffffffu, bytes));
     return;
   }
 #endif
 #if PAGODA_HAS_AVX2
   if constexpr (W == 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    to = __builtin_bit_cast(vec<std::int16_t, W>, _mm256_cvtepu8_epi16(bytes)) - std::int16_t{128};
+    to = __builtin_bit_cast(vec<std::int16_t, W>, _mm256_cvtepu8_epi16(bytes));
     return;
   }
 #endif
-  for (int i = 0; i < W; ++i) to[i] = static_cast<std::int16_t>(static_cast<int>(from[i]) - 128);
+  for (int i = 0; i < W; ++i) to[i] = static_cast<std::int16_t>(from[i]);
 }
 
 /// Widens W unsigned 4-bit integers, two from a byte, the lower four bits first.
@@ -68,6 +68,19 @@ PAGODA_ALWAYS_INLINE void load_uint4(const std::byte* from, vec<std::int16_t, W>
   for (int i = 0; i < W; ++i) {
     to[i] = static_cast<std::int16_t>((static_cast<int>(from[i / 2]) >> (i % 2 * 4)) & 15);
   }
+}
+
+/// a + b, or a - b, modulo 2^32: partial sums may leave the range when what they end in does not.
+template <int W>
+PAGODA_ALWAYS_INLINE vec<std::int32_t, W> add_wrapping(const vec<std::int32_t, W>& a, const vec<std::int32_t, W>& b) {
+  using words = vec<std::uint32_t, W>;
+  return __builtin_bit_cast(vec<std::int32_t, W>, __builtin_bit_cast(words, a) + __builtin_bit_cast(words, b));
+}
+template <int W>
+PAGODA_ALWAYS_INLINE vec<std::int32_t, W> subtract_wrapping(const vec<std::int32_t, W>& a,
+                                                            const vec<std::int32_t, W>& b) {
+  using words = vec<std::uint32_t, W>;
+  return __builtin_bit_cast(vec<std::int32_t, W>, __builtin_bit_cast(words, a) - __builtin_bit_cast(words, b));
 }
 
 /// Lane i of the result is a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1].

@@ -20,7 +20,9 @@
 namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {
 
+using pagoda::detail::add_wrapping;
 using pagoda::detail::multiply_pairs;
+using pagoda::detail::subtract_wrapping;
 
 /// Whether the integer loops are compiled: only where they are faster than the others.
 inline constexpr bool has_int16_unit = PAGODA_HAS_AVX2;
@@ -28,7 +30,8 @@ inline constexpr bool has_int16_unit = PAGODA_HAS_AVX2;
 using shorts = vec<std::int16_t, 2 * width>;
 using integers = vec<std::int32_t, width>;
 
-/// The largest query in 16 bits such that no dot product with codewords up to `limit` leaves 32 bits.
+/// The largest query in 16 bits such that no dot product with codewords up to `limit` leaves 32 bits. Until the bias is
+/// taken off, sums may.
 constexpr std::int32_t int16_query_limit(std::int64_t dim, float limit) noexcept {
   const std::int64_t fits = std::numeric_limits<std::int32_t>::max() / (dim * static_cast<std::int64_t>(limit));
   return fits < 32767 ? static_cast<std::int32_t>(fits) : 32767;
@@ -63,8 +66,8 @@ inline float round_to_int16(const float* from, std::int64_t dim, std::int32_t li
   return amax == 0.0f && poison == 0.0f ? 0.0f : std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Codewords d to d + W - 1 of a row; only the first 16 of 32, and zeros, where the row ends with them. Rows are padded
-/// to 16 bytes, so a multiple of 16 codes may always be read.
+/// Codewords d to d + W - 1 of a row, and the bias; only the first 16 of 32, and zeros, where the row ends with them.
+/// Rows are padded to 16 bytes, so a multiple of 16 codes may always be read.
 template <class Quantizer, int W = 2 * width>
 PAGODA_ALWAYS_INLINE void load_shorts(const std::byte* row, std::int64_t d, [[maybe_unused]] std::int64_t dim,
                                       vec<std::int16_t, W>& values) {
@@ -81,7 +84,20 @@ PAGODA_ALWAYS_INLINE void load_shorts(const std::byte* row, std::int64_t d, [[ma
   Quantizer::template load_int16<W>(from, values);
 }
 
-/// Lane i of the result is the sum of a[i]: exact.
+/// The sum of `size` integers, a multiple of 16. Requires: it fits 32 bits.
+inline std::int32_t sum_of(const std::int16_t* values, std::int64_t size) noexcept {
+  vec<std::int32_t, 8> sums{};
+  for (std::int64_t i = 0; i < size; i += 16) {
+    vec<std::int16_t, 16> next;
+    std::memcpy(&next, values + i, sizeof(next));
+    sums += multiply_pairs(next, vec<std::int16_t, 16>{} + std::int16_t{1});
+  }
+  std::int32_t sum = 0;
+  for (int i = 0; i < 8; ++i) sum += sums[i];
+  return sum;
+}
+
+/// Lane i of the result is the sum of a[i], modulo 2^32.
 PAGODA_ALWAYS_INLINE vec<std::int32_t, 8> integer_sum8(const integers (&a)[8]) {
 #if PAGODA_HAS_AVX2
   __m256i v[8];
@@ -89,7 +105,7 @@ PAGODA_ALWAYS_INLINE vec<std::int32_t, 8> integer_sum8(const integers (&a)[8]) {
 #if PAGODA_HAS_AVX512
     const auto low = __builtin_shufflevector(a[i], a[i], 0, 1, 2, 3, 4, 5, 6, 7);
     const auto high = __builtin_shufflevector(a[i], a[i], 8, 9, 10, 11, 12, 13, 14, 15);
-    v[i] = __m256i(low + high);
+    v[i] = __m256i(add_wrapping<8>(low, high));
 #else
     v[i] = __m256i(a[i]);
 #endif
@@ -100,11 +116,11 @@ PAGODA_ALWAYS_INLINE vec<std::int32_t, 8> integer_sum8(const integers (&a)[8]) {
   const __m256i high = _mm256_permute2x128_si256(quads0123, quads4567, 0x31);
   return __builtin_bit_cast(vec<std::int32_t, 8>, _mm256_add_epi32(low, high));
 #else
-  vec<std::int32_t, 8> result{};
+  vec<std::uint32_t, 8> result{};
   for (int i = 0; i < 8; ++i) {
-    for (int j = 0; j < width; ++j) result[i] += a[i][j];
+    for (int j = 0; j < width; ++j) result[i] += static_cast<std::uint32_t>(a[i][j]);
   }
-  return result;
+  return __builtin_bit_cast(vec<std::int32_t, 8>, result);
 #endif
 }
 
@@ -122,7 +138,9 @@ PAGODA_ALWAYS_INLINE void multiply_shorts(const std::int16_t* queries, std::int6
     shorts query;
     std::memcpy(&query, queries + r * stride + d, sizeof(query));
     PAGODA_UNROLL
-    for (int i = 0; i < Tokens; ++i) sums[r * Tokens + i] += multiply_pairs(key[i], query);
+    for (int i = 0; i < Tokens; ++i) {
+      sums[r * Tokens + i] = add_wrapping<width>(sums[r * Tokens + i], multiply_pairs(key[i], query));
+    }
   }
 }
 
@@ -134,7 +152,15 @@ void score_tile_int16(const std::int16_t* queries, const float* query_scales, st
   constexpr int together = 8 / Rows;
   const std::int64_t stride = padded(dim);
   vec<float, 8> scale{};
-  for (int i = 0; i < 8; ++i) scale[i] = query_scales[i / together];
+  vec<std::int32_t, 8> bias{};  // of the sums
+  for (int r = 0; r < Rows; ++r) {
+    std::int64_t sum = 0;
+    if constexpr (int16_bias_v<KeyQuantizer> != 0) sum = sum_of(queries + r * stride, stride);
+    for (int i = r * together; i < (r + 1) * together; ++i) {
+      scale[i] = query_scales[r];
+      bias[i] = static_cast<std::int32_t>(sum * int16_bias_v<KeyQuantizer>);
+    }
+  }
   constexpr std::int64_t step = step_lanes * width;
   const std::int64_t full = dim / step * step;
   ahead_steps asked(ahead, (count + 7) / 8 * Rows * (dim / step));
@@ -161,7 +187,7 @@ void score_tile_int16(const std::int16_t* queries, const float* query_scales, st
           multiply_shorts<KeyQuantizer, Rows, together>(queries, stride, full + 2 * width, dim, rows, sums);
         }
       }
-      totals[n] = __builtin_convertvector(integer_sum8(sums), vec<float, 8>) * scale;
+      totals[n] = __builtin_convertvector(subtract_wrapping<8>(integer_sum8(sums), bias), vec<float, 8>) * scale;
     }
     store_scores<Rows>(totals, scores + t);
   }
@@ -183,10 +209,10 @@ PAGODA_ALWAYS_INLINE void interleave(const shorts& first, const shorts& second, 
 #endif
 }
 
-/// The sums of such pairs as floats, in the order of the elements.
-PAGODA_ALWAYS_INLINE void in_order(const integers (&sums)[2], lanes (&result)[2]) {
-  const lanes a = __builtin_convertvector(sums[0], lanes);
-  const lanes b = __builtin_convertvector(sums[1], lanes);
+/// The sums of such pairs less the bias, as floats in the order of the elements.
+PAGODA_ALWAYS_INLINE void in_order(const integers (&sums)[2], std::int32_t bias, lanes (&result)[2]) {
+  const lanes a = __builtin_convertvector(sums[0] - bias, lanes);
+  const lanes b = __builtin_convertvector(sums[1] - bias, lanes);
 #if PAGODA_HAS_AVX512
   result[0] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   result[1] = __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
@@ -228,11 +254,12 @@ PAGODA_ALWAYS_INLINE void accumulate_pair(const std::int16_t* weights, const std
   }
 }
 
-/// output[r][d to d + 2 * width) += scales[r] * sum over t of weights[r][t] * value t.
+/// output[r][d to d + 2 * width) += scales[r] * (sum over t of weights[r][t] * value t, less biases[r]).
 template <class ValueQuantizer, int Rows, int Vectors>
 PAGODA_ALWAYS_INLINE void accumulate_stripe_int16(const std::int16_t* weights, const float* scales,
-                                                  const tile_rows& values, std::int64_t count, std::int64_t dim,
-                                                  std::int64_t d, float* output, ahead_steps& asked) {
+                                                  const std::int32_t* biases, const tile_rows& values,
+                                                  std::int64_t count, std::int64_t dim, std::int64_t d, float* output,
+                                                  ahead_steps& asked) {
   const std::int64_t stride = padded(dim);
   integers sums[static_cast<std::size_t>(Rows * Vectors)][2];
   PAGODA_UNROLL
@@ -254,7 +281,7 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe_int16(const std::int16_t* weights, c
     const lanes scale = broadcast<width>(scales[i / Vectors]);
     float* to = output + i / Vectors * stride + d + i % Vectors * 2 * width;
     lanes sum[2];
-    in_order(sums[i], sum);
+    in_order(sums[i], biases[i / Vectors], sum);
     PAGODA_UNROLL
     for (int half_of_stripe = 0; half_of_stripe < 2; ++half_of_stripe) {
       if (width == 16 && half_of_stripe == 1 && d + i % Vectors * 2 * width + width >= padded(dim)) break;
@@ -265,7 +292,8 @@ PAGODA_ALWAYS_INLINE void accumulate_stripe_int16(const std::int16_t* weights, c
   }
 }
 
-/// Adds the weighted values of a tile to Rows outputs: see accumulate_tile.
+/// Adds the weighted values of a tile to Rows outputs: see accumulate_tile. Sums over the 64 tokens fit 32 bits, the
+/// bias included: 64 * 32767 * (256 + 256) is less than 2^31.
 /// Shapes: weights [Rows, tile_tokens], zero from count on; scales [Rows]; output [Rows, padded(dim)].
 template <class ValueQuantizer, int Rows>
 void accumulate_tile_int16(const std::int16_t* weights, const float* scales, const tile_rows& values,
@@ -273,12 +301,19 @@ void accumulate_tile_int16(const std::int16_t* weights, const float* scales, con
   constexpr int together = 4 / Rows;
   constexpr std::int64_t stripe = 2 * width * together;
   ahead_steps asked(ahead, count / step_tokens * (dim / stripe + (dim % stripe + 2 * width - 1) / (2 * width)));
+  std::int32_t biases[static_cast<std::size_t>(Rows)]{};
+  if constexpr (int16_bias_v<ValueQuantizer> != 0) {
+    for (int r = 0; r < Rows; ++r) {
+      biases[r] = int16_bias_v<ValueQuantizer> * sum_of(weights + r * tile_tokens, padded(count));
+    }
+  }
   std::int64_t d = 0;
   for (; d + stripe <= dim; d += stripe) {
-    accumulate_stripe_int16<ValueQuantizer, Rows, together>(weights, scales, values, count, dim, d, output, asked);
+    accumulate_stripe_int16<ValueQuantizer, Rows, together>(weights, scales, biases, values, count, dim, d, output,
+                                                            asked);
   }
   for (; d < dim; d += 2 * width) {
-    accumulate_stripe_int16<ValueQuantizer, Rows, 1>(weights, scales, values, count, dim, d, output, asked);
+    accumulate_stripe_int16<ValueQuantizer, Rows, 1>(weights, scales, biases, values, count, dim, d, output, asked);
   }
 }
 

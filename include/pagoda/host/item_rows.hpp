@@ -197,7 +197,10 @@ class item_rows {
   void look_ahead(std::int64_t head) noexcept {
     const bool same_tile = head + 1 < item_.head_end;
     const std::int64_t next = same_tile ? head + 1 : item_.head_begin;
-    keys_ahead_ = gather_.keys().ahead(same_tile, next, same_tile ? gather_.count() : gather_.next_count());
+    const std::int64_t count = same_tile ? gather_.count() : gather_.next_count();
+    gather_.keys().ask_scales(same_tile, next, count);
+    gather_.values().ask_scales(same_tile, next, count);
+    keys_ahead_ = gather_.keys().ahead(same_tile, next, count);
     values_ahead_ = gather_.values().ahead(true, head, gather_.count());
     passes_ = 0;
     all_passes_ = alike_ ? passes_of(head_rows_) : queries_ * passes_of(group_);

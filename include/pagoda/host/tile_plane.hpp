@@ -131,14 +131,19 @@ class tile_plane {
   const float* scales() const noexcept { return scale_; }
   const float* offsets() const noexcept { return offset_; }
 
+  /// Asks for the scales of a head of the tile at hand, or of the next one.
+  void ask_scales(bool now, std::int64_t head, std::int64_t count) const noexcept {
+    if constexpr (has_scale_v<scale_type>) {
+      const pointers& tile = now ? now_ : next_;
+      for (std::int64_t t = 0; t < count; t += 8) __builtin_prefetch(tile.scales[t] + head * scales_.head_stride);
+    }
+  }
+
   /// The lines of a head of the tile at hand, or of the next one, that are to be asked for ahead, as far as rows are
-  /// read where they lie. Asks for their scales at once.
+  /// read where they lie.
   lines_ahead ahead(bool now, std::int64_t head, std::int64_t count) const noexcept {
     if (access_ != row_access::codes || count == 0) return {};
     const pointers& tile = now ? now_ : next_;
-    if constexpr (has_scale_v<scale_type>) {
-      for (std::int64_t t = 0; t < count; t += 8) __builtin_prefetch(tile.scales[t] + head * scales_.head_stride);
-    }
     std::int64_t lines = 0;
     for (std::int64_t i = 0; i < tile.span_count; ++i) lines += tile.spans[i].lines();
     return {tile.spans, head * rows_.head_stride, 0, lines, row_bytes<Quantizer>(dim_) * tile_tokens <= 8192};

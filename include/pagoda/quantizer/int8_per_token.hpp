@@ -62,8 +62,9 @@ struct int8_per_token {
 
   template <int W>
   PAGODA_ALWAYS_INLINE static void load_int16(const std::byte* codes, vec<std::int16_t, W>& values) {
-    detail::load_biased_int8<W>(codes, values);
+    detail::load_uint8<W>(codes, values);
   }
+  static constexpr int int16_bias = 128;
 
   using half2_type = half;
   static constexpr int half2_pairs = 2;
