@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   argc = static_cast<int>(left - argv);
   if (huge_pages) pagoda_bench::bench_memory::advise_huge_pages();
   benchmark::AddCustomContext("pages", huge_pages ? "asked to be huge" : "as the system gives them");
-  benchmark::AddCustomContext("vector_unit", PAGODA_HAS_AVX512 ? "avx512" : PAGODA_HAS_AVX2 ? "avx2" : "plain");
+  const std::string unit = PAGODA_HAS_AVX512 ? "avx512" : PAGODA_HAS_AVX2 ? "avx2" : "plain";
+  benchmark::AddCustomContext("vector_unit", unit + (PAGODA_HAS_VNNI ? " with vnni" : ""));
   benchmark::AddCustomContext("last_level_cache_bytes", std::to_string(pagoda_bench::last_level_cache_bytes()));
   benchmark::AddCustomContext("cold_working_set_bytes", std::to_string(pagoda_bench::working_set_bytes()));
 #ifdef __clang__

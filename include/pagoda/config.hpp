@@ -40,17 +40,30 @@
 
 /// Names the inline namespace of bodies whose machine code depends on the target's vector unit, so that objects built
 /// with different flags link into one program without mixing their bodies. The unit counts as a whole: AVX2 with FMA
-/// and F16C, as every processor since 2013 has them, or nothing of it.
+/// and F16C, as every processor since 2013 has them, or nothing of it. VNNI, integer dot products, comes beside either.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__FMA__) && defined(__F16C__)
-#define PAGODA_ISA avx512
 #define PAGODA_HAS_AVX2 1
 #define PAGODA_HAS_AVX512 1
+#if defined(__AVX512VNNI__)
+#define PAGODA_ISA avx512_vnni
+#define PAGODA_HAS_VNNI 1
+#else
+#define PAGODA_ISA avx512
+#define PAGODA_HAS_VNNI 0
+#endif
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-#define PAGODA_ISA avx2
 #define PAGODA_HAS_AVX2 1
 #define PAGODA_HAS_AVX512 0
+#if defined(__AVXVNNI__)
+#define PAGODA_ISA avx2_vnni
+#define PAGODA_HAS_VNNI 1
+#else
+#define PAGODA_ISA avx2
+#define PAGODA_HAS_VNNI 0
+#endif
 #else
 #define PAGODA_ISA plain
 #define PAGODA_HAS_AVX2 0
 #define PAGODA_HAS_AVX512 0
+#define PAGODA_HAS_VNNI 0
 #endif

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <pagoda/detail/vector_int16.hpp>
 #include <pagoda/detail/vector_math.hpp>
 
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -163,6 +164,40 @@ TEST_CASE_TEMPLATE("vector: packed codes widen to the numbers that they stand fo
     for (int i = 0; i < lanes; ++i) wrong += wide[i] != static_cast<float>((first + i / 2) >> (4 * (i % 2)) & 15);
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE_TEMPLATE("vector: codes widen to 16 bits, and pairs of products are summed modulo 2^32", W, width<16>,
+                   width<32>) {
+  constexpr int lanes = W::value;
+  std::vector<std::byte> codes(256 + 1);  // read from an odd address
+  for (std::size_t i = 0; i < 256; ++i) codes[i + 1] = static_cast<std::byte>(i);
+  vec<std::int16_t, lanes> wide;
+  int wrong = 0;
+  for (int first = 0; first < 256; first += lanes) {
+    pagoda::detail::load_uint8<lanes>(codes.data() + 1 + first, wide);
+    for (int i = 0; i < lanes; ++i) wrong += wide[i] != first + i;
+    pagoda::detail::load_uint4<lanes>(codes.data() + 1 + first / 2, wide);
+    for (int i = 0; i < lanes; ++i) wrong += wide[i] != ((first / 2 + i / 2) >> (4 * (i % 2)) & 15);
+  }
+  CHECK(wrong == 0);
+
+  vec<std::int16_t, lanes> a;
+  vec<std::int16_t, lanes> b;
+  vec<std::int32_t, lanes / 2> sum;
+  for (int i = 0; i < lanes; ++i) {
+    a[i] = static_cast<std::int16_t>(i % 3 == 0 ? 32767 : 255 - i);
+    b[i] = static_cast<std::int16_t>(i % 5 == 0 ? -32768 : 32767 - 1000 * i);
+  }
+  for (int i = 0; i < lanes / 2; ++i) sum[i] = i % 2 == 0 ? 2147483647 - i : -2147483647 + i;
+  const vec<std::int32_t, lanes / 2> pairs = pagoda::detail::multiply_pairs(a, b);
+  const vec<std::int32_t, lanes / 2> total = pagoda::detail::multiply_add_pairs(sum, a, b);
+  const vec<std::int32_t, lanes / 2> difference = pagoda::detail::subtract_wrapping<lanes / 2>(sum, pairs);
+  for (int i = 0; i < lanes / 2; ++i) {
+    const std::int64_t exact = std::int64_t{a[2 * i]} * b[2 * i] + std::int64_t{a[2 * i + 1]} * b[2 * i + 1];
+    CHECK(pairs[i] == exact);
+    CHECK(total[i] == static_cast<std::int32_t>(sum[i] + exact));
+    CHECK(difference[i] == static_cast<std::int32_t>(sum[i] - exact));
+  }
 }
 
 TEST_CASE_TEMPLATE("vector: stores narrow like from_float", W, width<8>, width<16>) {

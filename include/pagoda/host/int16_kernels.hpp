@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file The inner loops of host attention in 16-bit integers: for quantizers whose codewords are whole numbers.
 ///
-/// Queries and weights are rounded to 16 bits with one scale a row; products are summed exactly in 32 bits, two in an
-/// instruction. Scales of keys and values are applied outside, as everywhere.
+/// Queries and weights are rounded to 16 bits with one scale a row; products are summed exactly in 32 bits, pair by
+/// pair. Scales of keys and values are applied outside, as everywhere.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,7 @@ namespace pagoda::host::detail {
 inline namespace PAGODA_ISA {
 
 using pagoda::detail::add_wrapping;
+using pagoda::detail::multiply_add_pairs;
 using pagoda::detail::multiply_pairs;
 using pagoda::detail::subtract_wrapping;
 
@@ -139,7 +140,7 @@ PAGODA_ALWAYS_INLINE void multiply_shorts(const std::int16_t* queries, std::int6
     std::memcpy(&query, queries + r * stride + d, sizeof(query));
     PAGODA_UNROLL
     for (int i = 0; i < Tokens; ++i) {
-      sums[r * Tokens + i] = add_wrapping<width>(sums[r * Tokens + i], multiply_pairs(key[i], query));
+      sums[r * Tokens + i] = multiply_add_pairs(sums[r * Tokens + i], key[i], query);
     }
   }
 }
@@ -248,7 +249,8 @@ PAGODA_ALWAYS_INLINE void accumulate_pair(const std::int16_t* weights, const std
     for (int v = 0; v < Vectors; ++v) {
       PAGODA_UNROLL
       for (int half_of_pairs = 0; half_of_pairs < 2; ++half_of_pairs) {
-        sums[r * Vectors + v][half_of_pairs] += multiply_pairs(pairs[v][half_of_pairs], weight);
+        integers& sum = sums[r * Vectors + v][half_of_pairs];
+        sum = multiply_add_pairs(sum, pairs[v][half_of_pairs], weight);
       }
     }
   }
