@@ -5,6 +5,9 @@
 //   read_ratio         that, over what the read probe reaches with as many threads, just before and just after
 //   flops              useful floating-point operations per second: four for each element of a query head and token
 //   fma_ratio          that, over what fused multiply-adds in registers reach, likewise
+//   read_probe, fma_peak   what they reach
+//   items_per_second   sequences, each by one token
+//   kv_bytes_per_token of one layer; vectorized: 1 if codes are read straight into vectors
 //   error              relative L2 against reference_attention over the stored values; error_to_float: over the values
 //                      before the quantizer rounded them
 //

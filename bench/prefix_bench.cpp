@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bookkeeping of shared prefixes: finding one, publishing one, and giving the blocks back.
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include <pagoda/eviction/built_in.hpp>
 
 #include "support/shapes.hpp"
+#include "support/stopwatch.hpp"
 
 namespace {
 
@@ -22,14 +22,6 @@ using pagoda::token_history;
 constexpr std::int32_t blocks_in_pool = 65536;
 constexpr std::int32_t prompt_tokens = 8192;
 constexpr std::int32_t released_blocks = 2048;
-
-class stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 /// Tokens that no other prompt begins with.
 std::vector<std::int32_t> prompt(std::int32_t number, std::int32_t tokens) {

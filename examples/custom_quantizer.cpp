@@ -28,6 +28,12 @@ struct square_law_int8 {
     const float root = static_cast<float>(code & 127u) / 127.0f;
     return (code & 128u) != 0 ? -root * root : root * root;
   }
+
+  // Optional: attention then reads the codes several at a time. A loop will do; compilers make vector code of it.
+  template <int W>
+  static void load_float(const std::byte* codes, pagoda::vec<float, W>& values) {
+    for (int i = 0; i < W; ++i) values[i] = codeword(static_cast<std::uint32_t>(codes[i]));
+  }
 };
 static_assert(pagoda::quantizer<square_law_int8>);
 

@@ -23,7 +23,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// GB/s of summing 1 GiB once: what no attention over cold memory can beat. Median of five.
+// GB/s of summing 1 GiB once: about the most that attention over cold memory can reach. Median of five.
 double read_bandwidth() {
   std::vector<std::uint64_t> data(std::size_t{1} << 27, 1);
   std::vector<double> rates;

@@ -17,16 +17,24 @@
 ///
 // clang-format on
 /// A row is one head vector of one token; it is coded alone, when it is written, and never again. A NaN in a row must
-/// come out as a row with a NaN, and finite rows decode to finite values. Kernels call the members too: mark them
-/// PAGODA_HOST_DEVICE. Some more are optional. `error_bound(row_stats)` promises the largest error of any finite
-/// element, which conformance tests check; one that depends on the row's length is `error_bound(row_stats, std::int64_t
-/// dim)`. `load_float<W>(bytes, vector)` turns W packed codes into codewords at once: the wide host path, W = 8, and 16
-/// where that is a register. Codewords that are whole numbers, none beyond a codeword_limit of at most 256, may come as
-/// integers, too: `load_int16<W>(bytes, vector)`, W = 16, and 32 where that is a register; each larger by `int16_bias`,
-/// if Q has such a number, which attention takes off its sums instead of every code. `store_float<W>(vector, scale,
-/// bytes)` is the way back, for append: W codes, bit for bit those of encode; without it, append calls encode in loops
-/// of 16 that compilers turn into vector code, as far as they can. The last, all together, are the tensor-core path of
-/// the device:
+/// come out as a row with a NaN, and finite rows decode to finite values. Where CUDA kernels are to call the members,
+/// mark them PAGODA_HOST_DEVICE. The rest is optional: what makes host code several times faster, and a promise that
+/// conformance tests check,
+// clang-format off
+///
+///       template <int W> static void load_float(const std::byte* codes, pagoda::vec<float, W>&);         // W codewords
+///       template <int W> static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>&);  // in integers
+///       static constexpr float codeword_limit = 127;          // with load_int16: the largest |codeword|, at most 256
+///       static constexpr int int16_bias = 128;                // what load_int16 adds to codewords; 0 if it is left out
+///       template <int W> static void store_float(const pagoda::vec<float, W>&, scale_type, std::byte* codes);
+///       static float error_bound(pagoda::row_stats);          // of any finite element; or (row_stats, std::int64_t dim)
+///
+// clang-format on
+/// W is 8 for floats and 16 for integers, and twice that where such is a register. Attention of few query rows takes
+/// the integers, if AVX2 is there, rows have one scale or none, and fill a register; it takes the bias off its sums
+/// instead of every code. store_float gives W codes, bit for bit those of encode; without it, append calls encode in
+/// loops of 16 that compilers turn into vector code, as far as they can. And all together, the tensor-core path of the
+/// device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply
@@ -235,8 +243,18 @@ float error_bound_of(row_stats stats, [[maybe_unused]] std::int64_t dim) noexcep
   }
 }
 
-/// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
-/// static_assert(quantizer<Q>).
+/// The optional wide host path.
+template <class Q>
+concept has_load_float = requires(const std::byte* codes, vec<float, 8>& values) {
+  Q::template load_float<8>(codes, values);
+};
+
+/// The optional integer host path.
+template <class Q>
+concept has_load_int16 = requires(const std::byte* codes, vec<std::int16_t, 16>& values) {
+  Q::template load_int16<16>(codes, values);
+};
+
 /// How much larger than the codewords the integers of Q's load_int16 are.
 template <class Q>
 inline constexpr int int16_bias_v = 0;
@@ -246,6 +264,18 @@ requires requires {
 }
 inline constexpr int int16_bias_v<Q> = Q::int16_bias;
 
+/// Whether sums over the integers of Q's load_int16 fit 32 bits.
+template <class Q>
+consteval bool fits_int16_sums() {
+  if constexpr (has_codeword_limit<Q>) {
+    return Q::codeword_limit >= 1 && Q::codeword_limit <= 256 && int16_bias_v<Q> >= -256 && int16_bias_v<Q> <= 256;
+  } else {
+    return false;
+  }
+}
+
+/// Fails to compile with the name of each missing part. static_assert(require_quantizer<Q>()) says more than
+/// static_assert(quantizer<Q>).
 template <class Q>
 consteval bool require_quantizer() {
   static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");
@@ -260,23 +290,13 @@ consteval bool require_quantizer() {
   static_assert(has_half2_hooks<Q> || !half2_like<Q>,
                 "pagoda: this quantizer has a part of the tensor-core members only: give it half2_type, half2_pairs, "
                 "unpack_half2, half2_exponent and codeword_limit, or none of them");
-  static_assert(int16_bias_v<Q> >= -256 && int16_bias_v<Q> <= 256,
-                "pagoda: this quantizer's int16_bias lies beyond 256: sums over a tile would leave 32 bits");
+  static_assert(has_load_float<Q> || !has_load_int16<Q>,
+                "pagoda: this quantizer has load_int16 without load_float, which attention of many rows needs");
+  static_assert(fits_int16_sums<Q>() || !has_load_int16<Q>,
+                "pagoda: this quantizer has load_int16 without a codeword_limit from 1 to 256, or an int16_bias beyond "
+                "256: sums over a tile could leave 32 bits");
   return true;
 }
-
-/// The optional wide host path.
-template <class Q>
-concept has_load_float = requires(const std::byte* codes, vec<float, 8>& values) {
-  Q::template load_float<8>(codes, values);
-};
-
-/// The optional integer host path: codewords are whole numbers, no larger than a byte holds.
-template <class Q>
-concept has_load_int16 = has_codeword_limit<Q> && Q::codeword_limit >= 1 && Q::codeword_limit <= 256 &&
-                         requires(const std::byte* codes, vec<std::int16_t, 16>& values) {
-  Q::template load_int16<16>(codes, values);
-};
 
 /// Whether attention reads Q's codes straight into vector registers. Otherwise they are unpacked one by one, once for
 /// the whole query group: right, but several times slower.

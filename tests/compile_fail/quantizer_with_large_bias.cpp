@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expected-error: this quantizer's int16_bias lies beyond 256
+// expected-error: an int16_bias beyond 256: sums over a tile could leave 32 bits
 #include <pagoda/pagoda.hpp>
 
 struct user_quantizer : pagoda::int8_per_token {

@@ -119,6 +119,36 @@ TEST_CASE_TEMPLATE("16-bit queries and weights against codes at their limit leav
   }
 }
 
+/// int8 with hooks that a user would write: loops, and no bias or the largest.
+template <int Bias>
+struct looped_int8 : int8 {
+  static constexpr int int16_bias = Bias;
+  template <int W>
+  static void load_float(const std::byte* codes, pagoda::vec<float, W>& values) {
+    for (int i = 0; i < W; ++i) values[i] = codeword(static_cast<std::uint32_t>(codes[i]));
+  }
+  template <int W>
+  static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>& values) {
+    for (int i = 0; i < W; ++i) values[i] = static_cast<std::int16_t>(static_cast<int>(codes[i]) - 128 + Bias);
+  }
+};
+
+TEST_CASE_TEMPLATE("the bias of 16-bit codes changes no bit of a result", Q, looped_int8<0>, looped_int8<-256>,
+                   looped_int8<256>) {
+  for (const std::int32_t dim : {16, 72, 128, 576}) {
+    for (const std::int32_t group : {1, 4, 7}) {
+      CAPTURE(dim);
+      CAPTURE(group);
+      const attention_case<int8> one(config_of(130, 2, dim, group));
+      const attention_case<Q> other(config_of(130, 2, dim, group));
+      const attention_result expected = one.run();
+      const attention_result result = other.run();
+      CHECK(result.output == expected.output);
+      CHECK(result.lse == expected.lse);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("the error grows no faster than the scores", Q, EVERY_KIND) {
   for (const std::int32_t queries : few_and_many) {
     const attention_case<Q> batch(config_of(150, queries, 64));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include <pagoda/conformance/report.hpp>
@@ -35,7 +36,9 @@ report check_memory(M& memory) {
       break;
     }
   }
-  memory = std::move(moved);
+  // Not an assignment, which a memory need not have.
+  std::destroy_at(&memory);
+  std::construct_at(&memory, std::move(moved));
   return result;
 }
 

@@ -67,7 +67,7 @@ void check_load_float(report& result, const std::byte* codes, std::int64_t dim) 
   using codec = row_codec<Q>;
   if constexpr (requires(vec<float, W> & lanes) { Q::template load_float<W>(codes, lanes); }) {
     for (std::int64_t d = 0; d + W <= dim; d += W) {
-      vec<float, W> lanes;
+      vec<float, W> lanes{};
       Q::template load_float<W>(codes + code_bytes<Q>(d), lanes);
       for (int i = 0; i < W; ++i) {
         const float expected = Q::codeword(codec::load_code(codes, d + i));
@@ -84,7 +84,7 @@ void check_load_int16(report& result, const std::byte* codes, std::int64_t dim) 
   using codec = row_codec<Q>;
   if constexpr (requires(vec<std::int16_t, W> & lanes) { Q::template load_int16<W>(codes, lanes); }) {
     for (std::int64_t d = 0; d + W <= dim; d += W) {
-      vec<std::int16_t, W> lanes;
+      vec<std::int16_t, W> lanes{};
       Q::template load_int16<W>(codes + code_bytes<Q>(d), lanes);
       for (int i = 0; i < W; ++i) {
         const float codeword = Q::codeword(codec::load_code(codes, d + i));

@@ -207,7 +207,7 @@ void decode_loop(const std::byte* codes, std::int64_t size, float* row) noexcept
   const std::int64_t full = size / at_once * at_once;
   for (std::int64_t i = 0; i < full; i += at_once) {
     if constexpr (has_load_float<Q>) {
-      vec<float, 8> values;
+      vec<float, 8> values{};
       Q::template load_float<8>(codes + i * Q::bits / 8, values);
       store_float<8>(values, row + i);
     } else {

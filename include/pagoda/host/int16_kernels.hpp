@@ -75,14 +75,16 @@ PAGODA_ALWAYS_INLINE void load_shorts(const std::byte* row, std::int64_t d, [[ma
   const std::byte* from = row + d * Quantizer::bits / 8;
   if constexpr (W == 32) {
     if (d + 16 >= dim) {
-      vec<std::int16_t, 16> last;
+      vec<std::int16_t, 16> last{};
       Quantizer::template load_int16<16>(from, last);
       values = vec<std::int16_t, W>{};
       std::memcpy(&values, &last, sizeof(last));
       return;
     }
   }
-  Quantizer::template load_int16<W>(from, values);
+  vec<std::int16_t, W> loaded{};  // as in code_rows
+  Quantizer::template load_int16<W>(from, loaded);
+  values = loaded;
 }
 
 /// The sum of `size` integers, a multiple of 16. Requires: it fits 32 bits.

@@ -146,7 +146,9 @@ template <class Quantizer>
 struct code_rows {
   template <int W>
   PAGODA_ALWAYS_INLINE static void load(const std::byte* row, std::int64_t d, vec<float, W>& values) {
-    Quantizer::template load_float<W>(row + d * Quantizer::bits / 8, values);
+    vec<float, W> loaded{};  // a loop over its lanes reads what it changes, as compilers see it
+    Quantizer::template load_float<W>(row + d * Quantizer::bits / 8, loaded);
+    values = loaded;
   }
 };
 

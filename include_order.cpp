@@ -1,1 +1,0 @@
-#include <pagoda/pagoda.hpp>
