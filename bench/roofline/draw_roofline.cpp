@@ -55,6 +55,7 @@ std::string draw_roofline(const std::vector<roofline_point>& points) {
   std::vector<double> probes;
   std::vector<double> peaks;
   double lowest = points[0].flops;
+  double highest = points[0].flops;
   double least_intensity = points[0].intensity();
   double most_intensity = points[0].intensity();
   std::vector<std::string> groups;
@@ -62,6 +63,7 @@ std::string draw_roofline(const std::vector<roofline_point>& points) {
     probes.push_back(point.read_probe);
     peaks.push_back(point.fma_peak);
     lowest = std::min(lowest, point.flops);
+    highest = std::max(highest, point.flops);
     least_intensity = std::min(least_intensity, point.intensity());
     most_intensity = std::max(most_intensity, point.intensity());
     if (std::find(groups.begin(), groups.end(), point.group) == groups.end()) groups.push_back(point.group);
@@ -70,7 +72,7 @@ std::string draw_roofline(const std::vector<roofline_point>& points) {
   const double peak = median(peaks);
   const double ridge = peak / read;
   const log_axis x{std::min(least_intensity, ridge) / 2, std::max(most_intensity, ridge) * 4, left, right};
-  const log_axis y{std::min(lowest, x.low * read) / 2, peak * 2, bottom, top};
+  const log_axis y{std::min(lowest, x.low * read) / 2, std::max(highest, peak) * 2, bottom, top};
 
   std::ostringstream svg;
   begin_svg(svg, width, height);

@@ -3,11 +3,13 @@
 //   pagoda_bench --benchmark_filter='decode/host/.*context:16384/threads:1/real' --benchmark_format=json > decode.json
 //   roofline decode.json decode.svg
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "roofline.hpp"
@@ -49,6 +51,10 @@ void run(const std::vector<std::string>& arguments) {
   if (files.size() != 2) {
     throw std::runtime_error("there are " + std::to_string(files.size()) +
                              " files, but there must be two: usage is roofline [--match TEXT] IN.json OUT.svg");
+  }
+  std::error_code ignored;  // of files that do not exist
+  if (std::filesystem::equivalent(files[0], files[1], ignored)) {
+    throw std::runtime_error(files[1] + " is the input: pass another file for the picture");
   }
   const std::string svg = draw_file(files[0], match);
   std::ofstream output(files[1], std::ios::binary);

@@ -137,3 +137,8 @@ execute_process(COMMAND ${ROOFLINE} ${WORK_DIR}/in.json ${WORK_DIR} RESULT_VARIA
 if(NOT exit_code STREQUAL "1" OR NOT errors MATCHES "cannot write ${WORK_DIR}: pass another file")
   message(SEND_ERROR "a directory for the picture ended with ${exit_code}: ${errors}")
 endif()
+execute_process(COMMAND ${ROOFLINE} ${WORK_DIR}/in.json ${WORK_DIR}/in.json RESULT_VARIABLE exit_code ERROR_VARIABLE errors)
+file(READ ${WORK_DIR}/in.json kept)
+if(NOT exit_code STREQUAL "1" OR NOT errors MATCHES "in.json is the input: pass another file" OR NOT kept MATCHES "^{")
+  message(SEND_ERROR "the input as the picture ended with ${exit_code}: ${errors}")
+endif()

@@ -110,6 +110,9 @@ void transformer::normalise(std::span<const float> weights, std::int64_t first_t
     float* to = normalised_.data() + token * dim;
     float squares = 0.0f;
     for (std::int64_t d = 0; d < dim; ++d) squares += from[d] * from[d];
+    if (!std::isfinite(squares)) {
+      refuse("the model's activations exceed what a float holds: its weights are too large to be those of a model");
+    }
     const float scale = 1.0f / std::sqrt(squares / static_cast<float>(dim) + 1e-5f);
     for (std::int64_t d = 0; d < dim; ++d) to[d] = weights[static_cast<std::size_t>(d)] * (scale * from[d]);
   }

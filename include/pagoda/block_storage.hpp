@@ -65,7 +65,8 @@ class block_storage {
                 pool_order order = pool_order::by_layer) requires allocating_memory<Memory>
       : block_storage(shape, block_size, blocks, Memory(size_bytes(shape, block_size, blocks)), order) {}
 
-  /// Storage in the given memory. Throws: also invalid_argument if it is too small.
+  /// Storage in the given memory. Throws: also invalid_argument if it is too small, or not aligned to
+  /// storage_alignment.
   block_storage(storage_shape shape, std::int32_t block_size, num_blocks blocks, Memory memory,
                 pool_order order = pool_order::by_layer)
       : shape_(shape), block_size_(block_size), blocks_(blocks), order_(order), memory_(std::move(memory)) {
@@ -80,6 +81,7 @@ class block_storage {
       detail::fail("the storage needs ", needed, " bytes, but its memory has ", memory_.size_bytes(),
                    ": lend more, or ask for at most ", fitting, " blocks");
     }
+    check_address(memory_.data());
     geometry_ = place(shape, block_size);
     shape_ = with_values(shape);
   }
@@ -239,6 +241,15 @@ class block_storage {
   }
   plane_view plane_of(std::byte* base, const plane& p) const noexcept {
     return {base + p.offset, block_stride(), p.head, p.slot, p.chunk};
+  }
+  static void check_address(const std::byte* data) {
+    if (data == nullptr)
+      detail::fail("the memory of the storage has bytes, but its data() is null: give their address");
+    const auto past = reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(storage_alignment);
+    if (past != 0) {
+      detail::fail("the memory of the storage begins ", past, " past a multiple of ", storage_alignment,
+                   ": align it to ", storage_alignment, " bytes");
+    }
   }
   void check_layer(std::int32_t layer) const {
     if (memory_.data() == nullptr) {

@@ -7,7 +7,7 @@
 ///     struct my_int8 {
 ///       static constexpr std::string_view name = "my_int8";   // for flags, errors and file headers
 ///       static constexpr int bits = 8;                        // of one code: 4, 8, 16 or 32
-///       static constexpr int group = 0;                       // lanes that share a scale: a multiple of 16; 0: whole row
+///       static constexpr int group = 0;                       // lanes that share a scale: a multiple of 16; 0: all
 ///       using scale_type = pagoda::linear_scale<float>;       // or no_scale, or affine_scale<T>; T may be half
 ///       static scale_type fit(pagoda::row_stats);             // from the smallest and largest of the row (or group)
 ///       static std::uint32_t encode(float, scale_type);       // the code of one element
@@ -23,7 +23,7 @@
 // clang-format off
 ///
 ///       template <int W> static void load_float(const std::byte* codes, pagoda::vec<float, W>&);         // W codewords
-///       template <int W> static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>&);  // in integers
+///       template <int W> static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>&);  // bits 4 or 8: in integers
 ///       static constexpr float codeword_limit = 127;          // with load_int16: the largest |codeword|, at most 256
 ///       static constexpr int int16_bias = 128;                // what load_int16 adds to codewords; 0 if it is left out
 ///       template <int W> static void store_float(const pagoda::vec<float, W>&, scale_type, std::byte* codes);
@@ -118,7 +118,7 @@ template <class Q>
 concept has_group = requires {
   { Q::group } -> std::convertible_to<int>;
 }
-&&Q::group >= 0 && Q::group % 16 == 0;
+&&Q::group >= 0 && Q::group <= max_head_dim&& Q::group % 16 == 0;
 template <class Q>
 concept has_scale_type = requires {
   typename Q::scale_type;
@@ -260,9 +260,20 @@ template <class Q>
 inline constexpr int int16_bias_v = 0;
 template <class Q>
 requires requires {
-  Q::int16_bias;
+  requires std::same_as < std::remove_cv_t<decltype(Q::int16_bias)>,
+  int > ;
 }
 inline constexpr int int16_bias_v<Q> = Q::int16_bias;
+
+/// Whether Q's int16_bias, if it has one, is an int.
+template <class Q>
+consteval bool has_int_bias() {
+  if constexpr (requires { Q::int16_bias; }) {
+    return std::is_same_v<std::remove_cv_t<decltype(Q::int16_bias)>, int>;
+  } else {
+    return true;
+  }
+}
 
 /// Whether sums over the integers of Q's load_int16 fit 32 bits.
 template <class Q>
@@ -280,7 +291,8 @@ template <class Q>
 consteval bool require_quantizer() {
   static_assert(has_name<Q>, "pagoda: this quantizer lacks `static constexpr std::string_view name`");
   static_assert(has_bits<Q>, "pagoda: this quantizer lacks `static constexpr int bits`, one of 4, 8, 16 and 32");
-  static_assert(has_group<Q>, "pagoda: this quantizer lacks `static constexpr int group`, 0 or a multiple of 16");
+  static_assert(has_group<Q>,
+                "pagoda: this quantizer lacks `static constexpr int group`, 0 or a multiple of 16 up to 576");
   static_assert(
       has_scale_type<Q>,
       "pagoda: this quantizer lacks `scale_type`: no_scale, linear_scale<T> or affine_scale<T> of 2 or 4 bytes");
@@ -292,6 +304,9 @@ consteval bool require_quantizer() {
                 "unpack_half2, half2_exponent and codeword_limit, or none of them");
   static_assert(has_load_float<Q> || !has_load_int16<Q>,
                 "pagoda: this quantizer has load_int16 without load_float, which attention of many rows needs");
+  static_assert(Q::bits <= 8 || !has_load_int16<Q>,
+                "pagoda: this quantizer has load_int16, which is for codes of 4 or 8 bits, and larger codes");
+  static_assert(has_int_bias<Q>(), "pagoda: this quantizer's int16_bias is no `static constexpr int`");
   static_assert(fits_int16_sums<Q>() || !has_load_int16<Q>,
                 "pagoda: this quantizer has load_int16 without a codeword_limit from 1 to 256, or an int16_bias beyond "
                 "256: sums over a tile could leave 32 bits");

@@ -4,6 +4,7 @@
 #include <exception>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -102,6 +103,16 @@ TEST_CASE("weights that are not finite are refused") {
     std::memcpy(file.data() + tiny::header_bytes + 7 * sizeof(float), &bad, sizeof(bad));
     CHECK(contains(refusal(file), "element 7 of tok_emb"));
   }
+}
+
+TEST_CASE("finite weights that overflow in use are refused then") {
+  tiny::bytes file = tiny::model_file();
+  const float huge = 3e38f;
+  for (std::size_t at = tiny::header_bytes; at + sizeof(huge) <= file.size(); at += sizeof(huge)) {
+    std::memcpy(file.data() + at, &huge, sizeof(huge));
+  }
+  CHECK(refusal(file).empty());
+  CHECK_THROWS_WITH_AS(reads_and_runs(file), doctest::Contains("exceed what a float holds"), std::runtime_error);
 }
 
 TEST_CASE("a spoilt header is refused in words, or runs") {

@@ -246,6 +246,30 @@ TEST_CASE("host memory passes the conformance check, small and large, and refuse
   CHECK_THROWS_AS(pagoda::host_memory(-1), pagoda::invalid_argument);
 }
 
+namespace {
+
+/// A memory that begins where it says, whatever that is.
+struct placed_memory {
+  std::byte* begin = nullptr;
+  std::int64_t size = 0;
+  std::byte* data() const { return begin; }
+  std::int64_t size_bytes() const { return size; }
+};
+
+}  // namespace
+
+TEST_CASE("a storage refuses memory that is not aligned, and null") {
+  using storage =
+      pagoda::block_storage<pagoda::identity<float>, pagoda::identity<float>, pagoda::heads_tokens_dim, placed_memory>;
+  const pagoda::host_memory memory(std::int64_t{1} << 20);
+  const auto make = [](placed_memory placed) { return storage(small, 16, num_blocks{1}, placed).blocks(); };
+  CHECK(make({memory.data(), memory.size_bytes()}) == 1);
+  CHECK_THROWS_WITH_AS(make({memory.data() + 64, memory.size_bytes() - 64}),
+                       doctest::Contains("begins 64 past a multiple of 256: align it"), pagoda::invalid_argument);
+  CHECK_THROWS_WITH_AS(make({nullptr, memory.size_bytes()}), doctest::Contains("data() is null"),
+                       pagoda::invalid_argument);
+}
+
 TEST_CASE("a view is refused for tables of another block size or of more blocks, and for a layer that is not there") {
   const pagoda::block_storage<> storage(small, 16, num_blocks{8});
   const auto tables_of = [](std::int32_t blocks, std::int32_t block_size) {

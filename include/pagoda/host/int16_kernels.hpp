@@ -82,6 +82,9 @@ PAGODA_ALWAYS_INLINE void load_shorts(const std::byte* row, std::int64_t d, [[ma
       return;
     }
   }
+  static_assert(
+      requires(vec<std::int16_t, W> & lanes) { Quantizer::template load_int16<W>(from, lanes); },
+      "pagoda: this quantizer's load_int16 does not take this W: it has to take 16, and 32 with AVX-512");
   vec<std::int16_t, W> loaded{};  // as in code_rows
   Quantizer::template load_int16<W>(from, loaded);
   values = loaded;

@@ -146,6 +146,9 @@ template <class Quantizer>
 struct code_rows {
   template <int W>
   PAGODA_ALWAYS_INLINE static void load(const std::byte* row, std::int64_t d, vec<float, W>& values) {
+    static_assert(
+        requires(vec<float, W> & lanes) { Quantizer::template load_float<W>(row, lanes); },
+        "pagoda: this quantizer's load_float does not take this W: it has to take 8, and 16 with AVX-512");
     vec<float, W> loaded{};  // a loop over its lanes reads what it changes, as compilers see it
     Quantizer::template load_float<W>(row + d * Quantizer::bits / 8, loaded);
     values = loaded;
