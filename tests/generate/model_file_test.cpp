@@ -34,8 +34,14 @@ bool reads_and_runs(std::span<const std::byte> file) {
   if (!refusal(file).empty()) return false;
   const model weights = parse_model(file);
   const std::vector<std::int32_t> tokens(1, 0);
-  CHECK(logits_after(weights, tokens).size() == static_cast<std::size_t>(weights.config.vocabulary));
-  return true;
+  try {
+    const std::size_t logits = logits_after(weights, tokens).size();
+    CHECK(logits == static_cast<std::size_t>(weights.config.vocabulary));
+    return true;
+  } catch (const std::runtime_error& error) {
+    CHECK(contains(error.what(), "exceed what a float holds"));
+    return false;
+  }
 }
 
 }  // namespace
@@ -112,7 +118,7 @@ TEST_CASE("finite weights that overflow in use are refused then") {
     std::memcpy(file.data() + at, &huge, sizeof(huge));
   }
   CHECK(refusal(file).empty());
-  CHECK_THROWS_WITH_AS(reads_and_runs(file), doctest::Contains("exceed what a float holds"), std::runtime_error);
+  CHECK_FALSE(reads_and_runs(file));
 }
 
 TEST_CASE("a spoilt header is refused in words, or runs") {
