@@ -22,19 +22,19 @@
 /// conformance tests check,
 // clang-format off
 ///
-///       template <int W> static void load_float(const std::byte* codes, pagoda::vec<float, W>&);         // W codewords
-///       template <int W> static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>&);  // bits 4 or 8: in integers
+///       template <int W> static void load_float(const std::byte* codes, pagoda::vec<float, W>&);  // W codewords
+///       template <int W> static void load_int16(const std::byte* codes, pagoda::vec<std::int16_t, W>&);
 ///       static constexpr float codeword_limit = 127;          // with load_int16: the largest |codeword|, at most 256
-///       static constexpr int int16_bias = 128;                // what load_int16 adds to codewords; 0 if it is left out
+///       static constexpr int int16_bias = 128;                // what load_int16 adds to codewords; 0 if left out
 ///       template <int W> static void store_float(const pagoda::vec<float, W>&, scale_type, std::byte* codes);
-///       static float error_bound(pagoda::row_stats);          // of any finite element; or (row_stats, std::int64_t dim)
+///       static float error_bound(pagoda::row_stats);          // of a finite element; or (row_stats, int64_t dim)
 ///
 // clang-format on
-/// W is 8 for floats and 16 for integers, and twice that where such is a register. Attention of few query rows takes
-/// the integers, if AVX2 is there, rows have one scale or none, and fill a register; it takes the bias off its sums
-/// instead of every code. store_float gives W codes, bit for bit those of encode; without it, append calls encode in
-/// loops of 16 that compilers turn into vector code, as far as they can. And all together, the tensor-core path of the
-/// device:
+/// W is 8 for floats and 16 for integers, which are for codes of 4 and 8 bits, and twice that where such is a register.
+/// Attention of few query rows takes the integers, if AVX2 is there, rows have one scale or none, and fill a register;
+/// it takes the bias off its sums instead of every code. store_float gives W codes, bit for bit those of encode;
+/// without it, append calls encode in loops of 16 that compilers turn into vector code, as far as they can. And all
+/// together, the tensor-core path of the device:
 // clang-format off
 ///
 ///       using half2_type = pagoda::half;                      // or bfloat16: what the matrix units multiply

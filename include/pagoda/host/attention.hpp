@@ -78,12 +78,13 @@ inline namespace PAGODA_ISA {
 ///             weights rounded to 16 bits (with AVX2, few query rows), relative to the largest of a row: below 2e-4 for
 ///             8 bits (int8) and 1e-3 for 4 bits (int4), rotated ones alike, for scores up to about 6 and no query
 ///             element beyond 3.5 times the others' deviation, and in proportion beyond; and a query whose elements,
-///             times scale, all lie below 2^-110 then scores 0. A NaN or an infinity touches
-///             only what is computed from it: in a query, the output of that query and head; in a key or a value, those
-///             of its kv head's queries that see its token. They are NaN or infinite where the reference is, but for
-///             two cases. An infinity in a key with a scale may score -infinity, which is weight 0 and a finite output,
-///             or with soft_cap a finite number, where the reference has NaN. And an infinity in a query may with
-///             soft_cap give NaN where the reference is finite, over keys that are rotated, or coded as integers.
+///             times scale, all lie below 2^-110 then scores 0.
+///             A NaN or an infinity touches only what is computed from it: in a query, the output of that query and
+///             head; in a key or a value, those of its kv head's queries that see its token. They are NaN or infinite
+///             where the reference is, but for two cases. An infinity in a key with a scale may score -infinity, which
+///             is weight 0 and a finite output, or with soft_cap a finite number, where the reference has NaN. And an
+///             infinity in a query may with soft_cap give NaN where the reference is finite, over keys that are
+///             rotated, or coded as integers.
 /// Throws:     invalid_argument or out_of_range for what does not fit, before anything is written; std::bad_alloc if
 ///             working memory must grow and cannot: rows of the output may then be written, and the cache is as it was.
 ///             A call no larger than an earlier one of the same threads allocates nothing.

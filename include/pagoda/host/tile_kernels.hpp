@@ -93,7 +93,7 @@ class ahead_steps {
     if (--wait_ != 0) return;
     wait_ = every_;
     if (to_first_cache_ && left_ > each_ && line_ + 64 * each_ < span_end_) {
-      // Quickly: what asks for lines to the first cache is mostly bound by its arithmetic.
+      // No branch a line: where rows are so short, arithmetic is the bound, and every instruction counts.
       const std::byte* line = line_;
       left_ -= each_;
       line_ += 64 * each_;
