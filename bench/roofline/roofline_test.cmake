@@ -14,7 +14,7 @@ function(run json)
   set(errors "${errors}" PARENT_SCOPE)
 endfunction()
 
-# expect_picture(REGEX...): the last run succeeded, and the picture has all of this.
+# expect_picture(REGEX...): the last run succeeded, and the picture has all of this, no point beyond its top or left.
 function(expect_picture)
   if(NOT exit_code STREQUAL "0" OR NOT EXISTS ${WORK_DIR}/out.svg)
     message(FATAL_ERROR "roofline ended with ${exit_code}: ${errors}")
@@ -25,6 +25,9 @@ function(expect_picture)
       message(SEND_ERROR "the picture lacks ${part}:\n${picture}")
     endif()
   endforeach()
+  if(picture MATCHES "<circle c[xy]=\"-|<circle cx=\"[0-9.]+\" cy=\"-")
+    message(SEND_ERROR "a point lies outside the picture:\n${picture}")
+  endif()
   string(REGEX MATCHALL "<circle" circles "${picture}")
   list(LENGTH circles count)
   set(points ${count} PARENT_SCOPE)
