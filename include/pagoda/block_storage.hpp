@@ -65,8 +65,8 @@ class block_storage {
                 pool_order order = pool_order::by_layer) requires allocating_memory<Memory>
       : block_storage(shape, block_size, blocks, Memory(size_bytes(shape, block_size, blocks)), order) {}
 
-  /// Storage in the given memory. Throws: also invalid_argument if it is too small, or not aligned to
-  /// storage_alignment.
+  /// Storage in the given memory. Throws: also invalid_argument if it is too small, null, or not
+  /// aligned to storage_alignment.
   block_storage(storage_shape shape, std::int32_t block_size, num_blocks blocks, Memory memory,
                 pool_order order = pool_order::by_layer)
       : shape_(shape), block_size_(block_size), blocks_(blocks), order_(order), memory_(std::move(memory)) {
@@ -243,8 +243,9 @@ class block_storage {
     return {base + p.offset, block_stride(), p.head, p.slot, p.chunk};
   }
   static void check_address(const std::byte* data) {
-    if (data == nullptr)
+    if (data == nullptr) {
       detail::fail("the memory of the storage has bytes, but its data() is null: give their address");
+    }
     const auto past = reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(storage_alignment);
     if (past != 0) {
       detail::fail("the memory of the storage begins ", past, " past a multiple of ", storage_alignment,
